@@ -3,6 +3,7 @@
 Internal: import nothing from here outside of skdp.
 """
 
+from skdp.base._declared import count_undeclared as count_undeclared
 from skdp.base._declared import declares_missing as declares_missing
 from skdp.base._declared import make_domain as make_domain
 from skdp.base._declared import undeclared_error as undeclared_error

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from skdp._arrays import Integers
 from skdp.base._messages import warn_at_caller
 from skdp.base._parameters import check_declared
 from skdp.domain import (
+    MAX_WHOLE_NUMBER,
     Categories,
     Domain,
     Interval,
-    describe_bounds,
     domains_of_dtypes,
+    format_edge,
     round_numbers,
 )
 from skdp.privacy import PrivacyLeakWarning
@@ -139,61 +141,80 @@ def declares_missing(domain: Domain) -> bool:
 _IGNORE = "Or set handle_unknown='ignore', which excludes such values from all counts"
 
 
+def count_undeclared(
+    column: Any, values: Categories | Interval, *, is_exact: bool = False
+) -> Integers:
+    """Count the undeclared values of a column: missing values, numbers with too many decimals, and others; shape (3,).
+
+    With `is_exact`, edges do not accept more decimals than declared.
+    """
+    is_undeclared = values.encode(column) == len(values)
+    is_missing = is_undeclared & (Categories([None]).encode(column) == 0)
+    is_fraction = np.zeros(is_missing.size, bool)
+    if isinstance(values, Interval) and values.decimals is not None:
+        rounded, moved, has_decimals = round_numbers(
+            values.read(column), values.decimals
+        )
+        is_fraction[moved] = has_decimals & (is_exact or not values.takes_fractions)
+        is_fraction &= values.encode(rounded) < len(values)
+    is_other = is_undeclared & ~is_missing & ~is_fraction
+    return np.array([is_missing.sum(), is_fraction.sum(), is_other.sum()])
+
+
 def undeclared_error(
     name: Any,
-    columns: Sequence[Any],
-    domain: Domain,
+    column: Any,
+    values: Categories | Interval,
     *,
+    counts: Integers | None = None,
     where: str = "declared categories",
     advice: str = _IGNORE,
 ) -> ValueError:
-    """Return the error for undeclared values of the column `name`, one of the `columns` of a domain.
+    """Return the error for undeclared values of the column `name`, of which `values` are declared.
 
-    `where` names the declared values in the message, and `advice` is its last sentence. Columns of a table in an
-    engine have no rows. **Privacy.** The message contains declared values only, and may state that values are missing.
+    `counts` are those of `count_undeclared`, for a table in an engine, whose `column` has no rows. `where` names the
+    declared values in the message, and `advice` is its last sentence. **Privacy.** The message contains declared values
+    only, and may state that values are missing or have fractions.
     """
-    values = domain[name]
-    cells = columns[domain.columns.index(name)]
-    is_undeclared = values.encode(cells) == len(values)
-    is_missing = Categories([None]).encode(cells) == 0
-    if is_undeclared.any() and is_missing[is_undeclared].all():
-        return ValueError(
-            f"Column {name!r} contains missing values (NaN), which are not declared. "
-            "Declare them, with None in a list of values or missing=True in an "
-            f"Interval. {advice}."
-        )
-    if isinstance(values, Interval) and not values.takes_fractions:
-        bounds = f"{values.edges[0]!r}, {values.edges[-1]!r}"
-        if "bins" in (describe_bounds(values) or {}):
-            bounds += f", bins={len(values.edges) - 1}"
-        advice = f"For numbers with fractions, declare Interval({bounds}). {advice}"
-        rounded, moved, _ = round_numbers(values.read(cells), 0)
-        if (is_undeclared[moved] & (values.encode(rounded) < len(values))[moved]).any():
-            return ValueError(
-                f"Column {name!r} contains a number with a fraction, and {values!r} "
-                f"declares whole numbers. {advice}."
-            )
-    declared = repr(values)
-    # scikit-learn's check of estimators requires the word NaN.
-    remedy = (
-        "Declare all values that can occur, in the same spelling, and None for missing "
-        "values (NaN)"
-    )
-    is_pair = list(map(type_of_value, values.values)) == ["number", "number"]
-    if is_pair and not values.observed:
-        remedy += f". For a range of numbers, declare Interval{values.values}"
-    if {type_of_column(cells), *map(type_of_value, drop_missing(values.values))} == {
-        "date",
-        "datetime",
-    }:
-        remedy += ". A date is its midnight: round times with .dt.normalize()"
+    if counts is None:
+        counts = count_undeclared(column, values)
+    n_missing, n_fractions, n_others = counts
+    is_missing = n_missing and not n_others
     if isinstance(values, Interval):
-        declared = f"{values.edges[0]} to {values.edges[-1]}"
-        remedy = (
-            "Widen the bounds, or clip the numbers to them, and declare missing=True "
-            "for missing values (NaN)"
-        )
-    return ValueError(
-        f"Column {name!r} contains a value outside the {where}, {declared}. "
-        f"{remedy}. {advice}."
-    )
+        missing = "missing=True in its Interval"
+        bounds = f"{format_edge(values.edges[0])} to {format_edge(values.edges[-1])}"
+        problem = f"a value outside the {where}, {bounds}"
+        remedy = "Widen the bounds, or clip the values to them, and declare"
+    else:
+        missing = "None in its list of values"
+        problem = f"a value outside the {where}, {values!r}"
+        remedy = "Declare all values that can occur, in the same spelling, and"
+    # scikit-learn's check of estimators requires the word NaN.
+    remedy += f" missing values (NaN) by {missing}"
+    if n_fractions:
+        decimals = getattr(values, "decimals", 0)
+        declared = f"decimals={decimals}" if decimals else "whole numbers"
+        problem = f"a number with more decimals than its Interval declares ({declared})"
+        remedy = "In its Interval, set real=True, or the decimals, such as decimals=2"
+    elif is_missing:
+        problem = "missing values (NaN), which are not declared"
+        remedy = f"Declare them by {missing}"
+    elif not isinstance(values, Interval):
+        remedy += _hint_at_type(column, values)
+    return ValueError(f"Column {name!r} contains {problem}. {remedy}. {advice}.")
+
+
+def _hint_at_type(column: Any, values: Categories) -> str:
+    """Return a sentence, after a period, about two numbers that may be meant as bounds, or about dates; or no text."""
+    listed = drop_missing(values.values)
+    types = list(map(type_of_value, listed))
+    # Larger bounds of whole numbers are an error.
+    if (
+        types == ["number"] * 2
+        and not values.observed
+        and max(map(abs, listed)) <= MAX_WHOLE_NUMBER
+    ):
+        return f". For a range of numbers, declare Interval{(min(listed), max(listed))}"
+    if {type_of_column(column), *types} == {"date", "datetime"}:
+        return ". A date is its midnight: remove the times of day"
+    return ""

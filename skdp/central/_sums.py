@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers, Mask
-from skdp.base import parse_bounds, to_float_columns, undeclared_error
+from skdp.base import parse_bounds, to_float_columns
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
@@ -21,6 +21,7 @@ from skdp.central.statistics import (
     Noise,
     encode_columns,
     join_codes,
+    make_undeclared_error,
     select_columns,
     select_domain,
     to_float,
@@ -498,9 +499,8 @@ def sum_by_cells(
     has_undeclared, *sums = rows.add_up(sums_of)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
-            raise undeclared_error(
-                column, rows.table.columns, domain, where=f"declared {name}"
-            )
+            where = f"declared {name}"
+            raise make_undeclared_error(column, rows, domain, where=where)
     # The same number of arrays for each marginal.
     size = len(sums) // len(cliques)
     marginals = []

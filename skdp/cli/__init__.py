@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
+from typing import NoReturn
 
 from skdp import __version__
 from skdp.cli._options import add_commands, escape_text, print_text, wrap_text
@@ -34,6 +35,14 @@ example:
       --domain people.toml --epsilon 1
   skdp estimate reports.csv
 """
+
+# Declarations in errors of the library, and the entries of a domain file in their place.
+DOMAIN_FILE = (
+    (r"None in its list of values", "missing=True in its Interval"),
+    (r"\b(real|missing)=True\b", r"\1 = true"),
+    (r"\bdecimals=(\d)", r"decimals = \1"),
+    (r"\bdeclare Interval\((.*?), (.*?)\)", r"declare low = \1 and high = \2"),
+)
 
 # Name of standard input and output.
 STREAM = "-"
@@ -78,9 +87,17 @@ def _stop_at_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+class OneLineParser(argparse.ArgumentParser):
+    """Parser of options whose errors are one line, like other errors of the commands."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print an error of the options, and exit."""
+        self.exit(2, _format(f"{message}; see {self.prog} --help", self))
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     """Parse the arguments and run a command; return the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="skdp",
         description="Differential privacy for scikit-learn.",
         # Lines of the example are not wrapped.
@@ -172,11 +189,17 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
         name = str(action.metavar)  # of a positional argument
         if action.option_strings:
             name = action.option_strings[0]
-            text = re.sub(rf"\b{action.dest}=", f"{name} ", text)
+            text = re.sub(rf"\b{action.dest}=(?:'(\w+)')?", rf"{name} \1", text)
         text = text.replace(f"`{action.dest}`", name)
         if isinstance(action.metavar, tuple):
             for value in action.metavar:
                 text = text.replace(f"`{value.lower()}`", value)
+    if parser.get_default("module") == "_release":
+        for pattern, entry in DOMAIN_FILE:
+            text = re.sub(pattern, entry, text)
+        column = re.match("Column '(.*?)'", text)
+        if column is not None:
+            text = text.replace("its Interval", f"[columns.{column[1]}]")
     line = escape_text(f"{parser.prog}: {level}: {' '.join(text.split())}")
     return f"{wrap_text(line) if sys.stderr.isatty() else line}\n"
 

@@ -15,8 +15,9 @@ from typing import Any
 
 # Help texts: formats of tables and of reports, and sources of a statement.
 TABLE = (
-    ".csv, .tsv, .parquet, .arrow, .feather or .ipc, a folder of such files, or a pattern"
-    " such as 'part-*.csv'; - is standard input, as CSV"
+    "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather or .ipc; a path, or a"
+    " URL such as s3://bucket/people.parquet), a folder of such files, or a pattern such"
+    " as 'part-*.csv'; - is standard input, as CSV"
 )
 REPORTS = (
     "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather, .ipc; a path or a"
@@ -243,7 +244,7 @@ def _add_report(command: Any) -> None:
         type=float,
         nargs="+",
         default=list(EPSILONS),
-        help="values of epsilon to compare",
+        help=f"values of epsilon to compare (default: {' '.join(map(str, EPSILONS))})",
     )
     _add_seed(command)
     add(
@@ -461,7 +462,7 @@ def _add_privatize(command: Any) -> None:
     They are a table and its delimiter, the options of a release, the transformer, permanent reports, and other columns.
     """
     add = command.add_argument
-    _add_table(command, f"the table, a path or a URL: {TABLE}")
+    _add_table(command, f"the table: {TABLE}")
     _add_release(command, "privacy loss of a row")
     add(
         "--columns",

@@ -3,7 +3,6 @@
 from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._attributes import Release as Release
-from skdp.domain._attributes import describe_bounds as describe_bounds
 from skdp.domain._attributes import drop_bins as drop_bins
 from skdp.domain._attributes import dtype_of_attribute as dtype_of_attribute
 from skdp.domain._attributes import find_decoder as find_decoder
@@ -11,6 +10,7 @@ from skdp.domain._attributes import has_single_values as has_single_values
 from skdp.domain._attributes import name_column_in_errors as name_column_in_errors
 from skdp.domain._attributes import type_of_attribute as type_of_attribute
 from skdp.domain._bins import MAX_WHOLE_NUMBER as MAX_WHOLE_NUMBER
+from skdp.domain._bins import format_edge as format_edge
 from skdp.domain._bins import make_edge_array as make_edge_array
 from skdp.domain._bins import round_numbers as round_numbers
 from skdp.domain._domain import Domain

@@ -370,8 +370,7 @@ def list_or_cut(
         raise ColumnError(f"has values of type {value_type}, which no domain declares")
     if not all(map(is_declarable, values)):
         raise ColumnError(
-            "has times with a time zone, which no domain declares; remove it with "
-            ".dt.tz_localize(None)"
+            "has times with a time zone, which no domain declares; remove it"
         )
     if len(values) <= max_values:
         return values

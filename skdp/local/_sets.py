@@ -56,7 +56,7 @@ class SetField(OracleField):
         (codes,) = self.domain.encode([flat])
         is_declared = codes < self.oracle.k
         if self.unknown == "error" and not is_declared.all():
-            raise undeclared_error(name, [flat], self.domain)
+            raise undeclared_error(name, flat, self.domain[name])
         # A report has k bits, so the mask takes no more memory than the reports.
         members = np.zeros((sizes.size, self.oracle.k), bool)
         rows = np.repeat(np.arange(sizes.size), sizes)

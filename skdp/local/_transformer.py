@@ -581,6 +581,15 @@ class CategoryTransformer(ReportTransformer):
 
     _takes_categories = True
 
+    def __new__(cls, *_: Any, **parameters: Any) -> Self:
+        """Return a new transformer; an error about `domain`, the parameter of other estimators, names the class."""
+        if "domain" in parameters and "domain" not in cls._get_param_names():
+            raise TypeError(
+                f"{cls.__name__} has no parameter `domain`. Set `categories`, which "
+                "accepts a Domain."
+            )
+        return super().__new__(cls)
+
     def estimate_counts(
         self,
         reports: Any,

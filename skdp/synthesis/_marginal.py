@@ -132,9 +132,9 @@ class DPMarginalSynthesizer(
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         How to handle a value outside the domain, such as a number with more decimals than the `Interval` declares.
         ``"error"`` raises `ValueError`, which reveals that such a value occurs. ``"clip"`` moves numbers to the first
-        or last bin, and to the nearest number with the declared decimals. ``"ignore"`` excludes the record. A mapping
-        contains the declared value that replaces such values, or ``"clip"``, for some columns; in all other columns
-        they raise an error.
+        or last bin, and to the nearest number with the declared decimals, of two to the even one. ``"ignore"`` excludes
+        the record. A mapping contains the declared value that replaces such values, or ``"clip"``, for some columns; in
+        all other columns they raise an error.
     max_rows_per_person : int, default=1
         Largest number of rows of one person, > 0. Noise is proportional to it. If `person` is given, `fit` excludes
         further rows; otherwise the number is not checked.

@@ -75,7 +75,7 @@ class ValueCoder:
             types.add(DECIMAL)
         if self.value_type in TIMES:
             # A date is its midnight.
-            types, convert = TIMES, f"{convert}, such as by pandas.to_datetime"
+            types, convert = TIMES, f"{convert} to dates"
         if not can_contain(column, types):
             raise ColumnError(
                 f"dtype {name_of_dtype(column)} cannot contain the declared values "
@@ -423,7 +423,8 @@ def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
             if np.array_equal(coder.encode(column), codes):
                 return decode
     raise ColumnError(
-        f"no dtype of {library} represents all declared values ({coder.value_type})"
+        f"no dtype of {library} represents all declared values ({coder.value_type}); "
+        "convert them and the column to text"
     )
 
 

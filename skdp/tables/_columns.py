@@ -478,10 +478,11 @@ def to_numbers(column: Any, *, allow_bool: bool = False) -> NDArray[np.floating]
     """
     types = {"number", DECIMAL} | ({"boolean"} if allow_bool else set())
     if not can_contain(column, types):
-        name = name_of_dtype(column)
+        remedy = "Convert text to numbers, and durations to seconds"
+        if type_of_column(column) == "boolean":
+            remedy = "Declare the values False and True, or convert it to integers"
         raise ColumnError(
-            f"expected numbers, got a column of dtype {name}. Convert text with "
-            "pandas.to_numeric, and durations with .dt.total_seconds()"
+            f"expected numbers, got a column of dtype {name_of_dtype(column)}. {remedy}"
         )
     value_type = type_of_column(column)
     if value_type not in types and value_type != ANY_TYPE:
@@ -539,8 +540,8 @@ def to_dates(column: Any, dtype: Any) -> NDArray[np.datetime64]:
     if not can_contain(column, types):
         raise ColumnError(
             "expected dates, or datetimes without a time zone, got a column of dtype "
-            f"{name_of_dtype(column)}. Convert text with pandas.to_datetime, and "
-            "remove a time zone with .dt.tz_localize(None)"
+            f"{name_of_dtype(column)}. Convert text to dates, and remove a time "
+            "zone"
         )
     if type_of_column(column) not in (*types, ANY_TYPE):
         return np.full(len(column), "NaT", dtype)

@@ -53,7 +53,9 @@ def test_dtype_without_any_declared_value_raises_an_error(make):
     assert ledger.spent.epsilon == 0
 
 
-SPELLING = "Declare all values that can occur, in the same spelling, and None for missing values (NaN)."
+SPELLING = (
+    "Declare all values that can occur, in the same spelling, and missing values (NaN) by None in its list of values."
+)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,13 @@ SPELLING = "Declare all values that can occur, in the same spelling, and None fo
         (GROUPS, ["young", "hush"], f"{SPELLING} Or set"),
         ([7, None], [8, None], f"{SPELLING} Or set"),
         ([18, 70], [18, 44], f"{SPELLING} For a range of numbers, declare Interval(18, 70). Or set"),
-        (skdp.Interval(0, 5), [None, 44], "Widen the bounds, or clip the numbers to them, and declare missing=True"),
+        # Bounds beyond 2**52 are an error.
+        ([2**60, 70], [18, 44], f"{SPELLING} Or set"),
+        (
+            skdp.Interval(0, 5),
+            [None, 44],
+            "categories, 0 to 5. Widen the bounds, or clip the values to them",
+        ),
     ],
 )
 def test_remedy_depends_on_the_declared_values(declared, cells, remedy):
@@ -78,32 +86,60 @@ def test_remedy_depends_on_the_declared_values(declared, cells, remedy):
     ("declared", "value"), [(GROUPS, "old"), ([1, 2], 1.0), (skdp.Interval(0, 5), 2.0), ([True, False], True)]
 )
 def test_error_names_undeclared_missing_values(declared, value):
+    remedy = "None in its list of values" if isinstance(declared, list) else "missing=True in its Interval"
     people = pd.DataFrame({"age": [value, None]})
     for table in (people, people.astype(object), pl.from_pandas(people), pa.Table.from_pandas(people)):
         for make in [*MAKERS[:4], SYNTHESIZER]:
-            with pytest.raises(ValueError, match=r"'age' contains missing values \(NaN\), .*None in a list"):
+            with pytest.raises(ValueError, match=rf"'age' contains missing values \(NaN\), .*{remedy}"):
                 release_table(make(declared, None, unknown="error"), table)
     # An imputer accepts missing values, so its error is about another value.
     with pytest.raises(ValueError, match="contains a value outside"):
         release_table(MAKERS[5](GROUPS, None, unknown="error"), pd.DataFrame({"age": [None, "hush"]}))
 
 
+FRACTION = r"a number with more decimals than its Interval declares \(whole numbers\)\. In its Interval, set real=True"
+
+
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("declared", [(1, 7), (0, 90)])
+@pytest.mark.parametrize("declared", [skdp.Interval(1, 7), skdp.Interval(0, 90), skdp.Interval(0, 10, bins=8)])
 def test_fraction_between_whole_bounds_raises_before_the_charge(make, declared):
     """Encoders and histograms counted 1.5 in a bin of `Interval(1, 7)`."""
     ledger = skdp.PrivacyLedger(epsilon=9)
     frame = pd.DataFrame({"age": [1.0, 7.0, 1.5, 2.0] * 50})
-    low, high = declared
     lazy = [] if make in MAKERS[:3] else [pl.from_pandas(frame).lazy()]
     for table in (frame, pl.from_pandas(frame), *lazy):
-        with pytest.raises(ValueError, match=rf"Column 'age' .*Interval\({low}\.0, {high}\.0\)") as caught:
-            release_table(make(skdp.Interval(low, high), ledger, unknown="error"), table)
+        with pytest.raises(ValueError, match=f"Column 'age' contains {FRACTION}") as caught:
+            release_table(make(declared, ledger, unknown="error"), table)
         assert "1.5" not in str(caught.value)
     assert ledger.spent.epsilon == 0
     for whole in (frame.round(), frame.round().astype(int)):
-        release_table(make(skdp.Interval(low, high), ledger, unknown="error"), whole)
+        release_table(make(declared, ledger, unknown="error"), whole)
     release_table(make(skdp.Interval(0.0, 90.0), ledger, unknown="error"), frame)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_errors_of_lazy_tables_distinguish_fractions_bounds_and_missing_values(make):
+    """Commands called a fraction a value outside the bounds."""
+    problems = {
+        "a number with more decimals": [1.0, 2.5, 3.0],
+        "a value outside the declared .*, 0 to 5": [1.0, 7.0, 3.0],
+    }
+    if make is not MAKERS[5]:  # an imputer accepts missing values
+        problems["missing values"] = [1.0, None, 3.0]
+    for problem, ages in problems.items():
+        frame = pl.DataFrame({"age": ages})
+        for table in (frame, frame) if make in MAKERS[:3] else (frame, frame.lazy()):
+            with pytest.raises(ValueError, match=f"Column 'age' contains {problem}"):
+                release_table(make(skdp.Interval(0, 5), None, unknown="error"), table)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_boolean_column_of_an_interval_names_booleans(make):
+    """The error advised to convert text and durations."""
+    frame = pd.DataFrame({"age": [True, False] * 9})
+    for table in (frame, pl.from_pandas(frame)):
+        with pytest.raises(ValueError, match=r"Column 'age': .* Declare the values False and True, or convert it"):
+            release_table(make(skdp.Interval(0, 1), None, unknown="error"), table)
 
 
 def test_error_does_not_list_values_read_from_the_data():

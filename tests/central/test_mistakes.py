@@ -101,7 +101,7 @@ def test_names_of_a_column_transformer_are_explained():
         ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"`domain` declares .*\['b'\]"),
         ("DPGroupBy", {"by": "town"}, r"`by` must name columns of X, .*, got \['town'\]"),
         ("DPGroupBy", {"by": ["a", "a"]}, "`by` must name at least one column, and none twice"),
-        ("DPGroupBy", {"statistics": "mode"}, "`statistics` must be one of"),
+        ("DPGroupBy", {"statistics": "mode"}, "`statistics` must be 'count', .* or the probability"),
         ("DPGroupBy", {"statistics": []}, "X must have columns besides the keys"),
         ("DPGroupBy", {"keys": ["x", "y"]}, r"`keys` must have a list of values .* columns \['a'\], got 2 lists"),
         ("DPTargetEncoder", {"handle_unknown": "clip"}, "`handle_unknown` must be one of"),

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from skdp import Domain, Interval
 from tests.cli.commands import call, refuse
 
 # In the order of work.
@@ -42,9 +43,9 @@ def test_usage_shows_required_options_without_brackets(capsys, command):
     assert (f"OUT skdp {command} DATA OUT --domain FILE --guess GUESS [options]" in usage) == (command != "privatize")
     assert ("OUT skdp privatize DATA OUT --load PROTOCOL [options]" in usage) == (command == "privatize")
     error = refuse(capsys, command, "in.csv", "out.csv")
-    assert "the following arguments are required: --domain, --epsilon\n" in error
+    assert "the following arguments are required: --domain, --epsilon; see" in error
     error = refuse(capsys, command, "--domain", "d.toml", "--epsilon", 1)
-    assert "the following arguments are required: DATA, OUT\n" in error
+    assert "the following arguments are required: DATA, OUT; see" in error
 
 
 def test_option_has_one_meaning_in_all_commands(capsys):
@@ -74,3 +75,52 @@ def test_errors_are_wrapped_on_a_terminal_only(tmp_path, monkeypatch, is_termina
     assert " ".join(lines).endswith("people.csv must have the columns ['age'], which its header lacks.")
     assert (max(map(len, lines)) <= 60) == is_terminal
     assert (len(lines) == 1) != is_terminal
+
+
+def test_errors_of_options_are_one_line(capsys):
+    """A missing option printed eleven lines of usage."""
+    for words, message in (
+        (["table"], "skdp table: error: the following arguments are required: DATA, OUT, --domain, --epsilon"),
+        (["table", "a.csv", "b.csv", "--bogus"], "skdp table: error: the following arguments are required"),
+        (["publish"], "skdp: error: argument COMMAND: invalid choice: 'publish'"),
+    ):
+        shown = refuse(capsys, *words)
+        assert shown.startswith(message)
+        assert shown.count("\n") == 1
+        assert shown.endswith(" --help\n")
+
+
+@pytest.mark.parametrize("command", ["draft-domain", "privatize", "synthesize", "table", "estimate"])
+def test_help_names_the_addresses_of_tables(capsys, command):
+    assert " URL" in " ".join(read_help(capsys, command).split())
+
+
+def test_help_of_report_states_its_epsilons(capsys):
+    assert "(default: 0.1 0.3 0.5 1.0 2.0 5.0)" in " ".join(read_help(capsys, "report").split())
+
+
+UNDECLARED = {
+    "more decimals than [columns.age] declares (whole numbers). In [columns.age], set real = true": "1.5,a",
+    "a value outside the declared ": "7,a",
+    "missing values (NaN), which are not declared. Declare them by missing = true in [columns.age]": ",a",
+    "['a', 'b']. Declare all values that can occur": "1,c",
+}
+
+
+@pytest.mark.parametrize("problem", UNDECLARED)
+@pytest.mark.parametrize(
+    ("command", "choice"), [("synthesize", "ignore"), ("table", "ignore"), ("privatize", "uniform")]
+)
+def test_remedies_of_undeclared_values_are_entries_of_the_domain_file_and_options(
+    tmp_path, capsys, command, choice, problem
+):
+    """A fraction was outside the bounds, and remedies were code of Python."""
+    (tmp_path / "people.csv").write_text(f"age,town\n1,b\n{UNDECLARED[problem]}\n")
+    domain = Domain({"age": Interval(0, 5), "town": ["a", "b"]})
+    (tmp_path / "domain.toml").write_text(domain.to_toml())
+    words = [command, tmp_path / "people.csv", tmp_path / "out.csv", "--domain", tmp_path / "domain.toml"]
+    options = ["--by", "age", "town"] if command == "table" else []
+    shown = refuse(capsys, *words, "--epsilon", 1, *options)
+    assert problem in shown
+    assert f"--handle-unknown {choice}, which" in shown
+    assert not re.search(r"=True|=None|Interval|handle_unknown|\{", shown)

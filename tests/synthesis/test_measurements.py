@@ -133,8 +133,8 @@ def fit_csv(domain, ledger, tmp_path):
 def test_fractions_of_whole_column_are_an_error_before_the_charge(fit, tmp_path):
     of_values = {"relation": "replace_values", "columns": ["wage"]} if fit is fit_columns else {}
     ledger = PrivacyLedger(5.0, delta=1e-3, **of_values)
-    for edges, remedy in ((WHOLE["wage"], r"Interval\(0\.0, 40\.0"), (Interval([0, 40]), "real=True")):
-        with pytest.raises(ValueError, match=f"'wage' .*{remedy}"):
+    for edges in (WHOLE["wage"], Interval([0, 40])):
+        with pytest.raises(ValueError, match=r"'wage' contains a number with more decimals .* set real=True"):
             fit(WHOLE | {"wage": edges}, ledger, tmp_path)
     assert ledger.spent[0] == 0
     fit(WHOLE | {"wage": Interval(0, 40, bins=8, decimals=2)}, ledger, tmp_path)

@@ -425,8 +425,12 @@ class DPGroupBy(WeightedStatistic):
                 probability = read_probability(name, "statistics")
                 name = f"q{float(100 * probability):g}"
                 name = MEDIAN if probability == Fraction(1, 2) else name
-            else:
-                check_choice("statistics", name, (COUNT, *SUM_STATISTICS, MEDIAN))
+            elif name not in (COUNT, *SUM_STATISTICS, MEDIAN):
+                choices = ", ".join(map(repr, (COUNT, *SUM_STATISTICS, MEDIAN)))
+                raise ValueError(
+                    f"`statistics` must be {choices}, or the probability of a "
+                    f"quantile, such as 0.9, got {name!r}."
+                )
             if name in statistics:
                 raise ValueError(
                     "`statistics` must not name a statistic twice, got "

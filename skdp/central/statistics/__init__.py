@@ -18,6 +18,9 @@ from skdp.central.statistics._cells import is_ordered as is_ordered
 from skdp.central.statistics._cells import join_codes as join_codes
 from skdp.central.statistics._cells import make_frame as make_frame
 from skdp.central.statistics._cells import make_label_decoders as make_label_decoders
+from skdp.central.statistics._cells import (
+    make_undeclared_error as make_undeclared_error,
+)
 from skdp.central.statistics._cells import select_domain as select_domain
 from skdp.central.statistics._noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
 from skdp.central.statistics._noise import Estimate as Estimate

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Integers, Mask
-from skdp.base import make_domain, undeclared_error
+from skdp.base import count_undeclared, make_domain, undeclared_error
 from skdp.central.statistics._batches import Batches, find_missing
 from skdp.domain import (
     Categories,
@@ -29,7 +29,7 @@ from skdp.tables import ORDERED_TYPES, Table, call_safely, drop_missing, type_of
 Encoder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 
 # Makes the error for a column with undeclared values.
-ErrorMaker = Callable[[Any, Sequence[Any]], ValueError]
+ErrorMaker = Callable[[Any, Batches], ValueError]
 
 
 def select_domain(domain: Domain, clique: Iterable[int]) -> Domain:
@@ -58,7 +58,7 @@ def count_marginals(
     encode : callable
         Encodes a table by the domain; also returns the columns with undeclared values that are errors.
     make_error : callable
-        Makes the error for the name of a column with such values and the columns of a table.
+        Makes the error for the name of a column with such values and the rows.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def count_marginals(
     has_undeclared, *counts = rows.add_up(count_table)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
-            raise make_error(column, rows.table.columns)
+            raise make_error(column, rows)
     return counts
 
 
@@ -136,7 +136,7 @@ def count_cells(
     missing : bool, default=False
         If True, missing values are excluded without an error.
     make_error : callable, optional
-        Makes the error for the name of a column with undeclared values and the columns of a table.
+        Makes the error for the name of a column with undeclared values and the rows.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def count_cells(
         # One pass per marginal, so that undeclared values in other columns do not matter.
         marginal_domain = select_domain(domain, clique)
         all_columns = [range(len(marginal_domain.columns))]
-        default = partial(undeclared_error, domain=marginal_domain)
+        default = partial(make_undeclared_error, domain=marginal_domain)
         counts += count_marginals(
             rows,
             marginal_domain,
@@ -195,8 +195,24 @@ def encode_declared(table: Table, domain: Domain, handle_unknown: str) -> list[C
     """Encode the columns of a table; undeclared values raise an error unless ``handle_unknown="ignore"``."""
     codes, undeclared = encode_columns(table, domain, handle_unknown)
     if undeclared:
-        raise undeclared_error(undeclared[0], table.columns, domain)
+        raise make_undeclared_error(undeclared[0], Batches(table), domain)
     return codes
+
+
+def make_undeclared_error(
+    name: Any, rows: Batches, domain: Domain, *, is_exact: bool = False, **words: str
+) -> ValueError:
+    """Return the error for undeclared values of a column of a domain; `words` are those of `undeclared_error`."""
+    rows = rows.select([name])
+    count = partial(_count_undeclared, values=domain[name], is_exact=is_exact)
+    (counts,) = rows.add_up(count)
+    (column,) = rows.table.columns
+    return undeclared_error(name, column, domain[name], counts=counts, **words)
+
+
+def _count_undeclared(table: Table, **declared: Any) -> list[Integers]:
+    """Count the undeclared values of the only column of a table, by type (see `count_undeclared`)."""
+    return [count_undeclared(table.columns[0], **declared)]
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:

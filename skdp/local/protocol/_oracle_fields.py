@@ -178,7 +178,8 @@ class CategoryField(OracleField):
         # occurs.
         if self.unknown == "error":
             for name in _columns_outside(self.domain, codes):
-                raise undeclared_error(name, columns, self.domain, advice=_REMEDY)
+                column = columns[self.columns.index(name)]
+                raise undeclared_error(name, column, self.domain[name], advice=_REMEDY)
         return codes
 
     def report(self, codes: ColumnCodes, randomness: Randomness) -> NDArray[Any]:

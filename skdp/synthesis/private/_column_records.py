@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from skdp._arrays import Codes, Indices
-from skdp.central.statistics import encode_columns, select_columns
+from skdp.central.statistics import Batches, encode_columns, select_columns
 from skdp.domain import Domain
 from skdp.synthesis.private._cells import find_intervals
-from skdp.synthesis.private._records import encode_records, make_undeclared_error
+from skdp.synthesis.private._records import encode_records, explain_undeclared
 from skdp.synthesis.private._table import PrivateTable, derived_from, replace_columns
 from skdp.tables import Table
 
@@ -74,9 +74,9 @@ class ColumnRecords:
         self.cells = form.cells
         _, unlisted = encode_records(private_table, form.fine, "error")
         if unlisted:
-            raise make_undeclared_error(
+            raise explain_undeclared(
                 unlisted[0],
-                private_table.columns,
+                Batches(private_table),
                 private_domain,
                 "Alternatively, replace such values before `fit`",
             )

@@ -12,14 +12,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from skdp._arrays import Codes, Indices, Integers, Mask
-from skdp.base import (
-    check_choice,
-    undeclared_error,
-)
+from skdp.base import check_choice
 from skdp.central.statistics import (
     Batches,
     count_marginals,
     encode_columns,
+    make_undeclared_error,
     select_domain,
 )
 from skdp.domain import Categories, Domain, Interval, round_numbers
@@ -35,16 +33,12 @@ MAX_LOADED_CELLS = 1 << 22
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
-CATEGORIES_ADVICE = (
-    "Or set handle_unknown: {column: declared value} replaces such values, and 'ignore' "
-    "excludes such rows"
-)
+CATEGORIES_ADVICE = "Or set handle_unknown='ignore', which excludes such rows"
 """Remedy for an undeclared value of a column of listed values."""
 
 INTERVAL_ADVICE = (
-    "Or set handle_unknown: 'clip' moves numbers to the first or last bin and rounds them "
-    "to the declared decimals, {column: declared value or 'clip'} decides column by "
-    "column, and 'ignore' excludes such rows"
+    "Or set handle_unknown='clip', which moves values to the bounds and rounds numbers to "
+    "the declared decimals, or handle_unknown='ignore', which excludes such rows"
 )
 """Remedy for an undeclared value of a column with bins."""
 
@@ -57,7 +51,7 @@ def read_codes(
     """Encode the columns of a table; raise an error for an undeclared value that `handle_unknown` does not handle."""
     codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
-        raise make_undeclared_error(undeclared[0], table.columns, domain)
+        raise explain_undeclared(undeclared[0], Batches(table), domain)
     return codes
 
 
@@ -96,35 +90,14 @@ def encode_records(
     return codes, undeclared
 
 
-def make_undeclared_error(
-    name: Any, columns: Sequence[Any], domain: Domain, advice: str | None = None
+def explain_undeclared(
+    name: Any, rows: Batches, domain: Domain, advice: str | None = None
 ) -> ValueError:
     """Return the error for a column with an undeclared value, without the value."""
-    values = domain[name]
-    is_binned = isinstance(values, Interval)
+    is_binned = isinstance(domain[name], Interval)
     advice = advice or (INTERVAL_ADVICE if is_binned else CATEGORIES_ADVICE)
-    has_decimals = isinstance(values, Interval) and values.decimals is not None
-    if has_decimals and values.takes_fractions:
-        declared = f"decimals={values.decimals}"
-        remedy = (
-            "set decimals= to their number of decimals, or real=True for any number"
-        )
-        if not values.decimals:
-            declared += " (whole numbers)"
-            remedy = f"use floats, such as Interval{values.edges[:: len(values.edges) - 1]}, {remedy}"
-        cells = columns[domain.columns.index(name)]
-        if len(cells) == 0:  # the rows are in an engine
-            advice = (
-                f"For numbers with more decimals than {declared}, {remedy}. {advice}"
-            )
-        elif (values.encode(cells) < len(values)).all():
-            return ValueError(
-                f"Column {name!r} contains a number with more decimals than its "
-                f"Interval declares, {declared}. In the Interval, {remedy}. {advice}."
-            )
-    return undeclared_error(
-        name, columns, domain, where="declared domain", advice=advice
-    )
+    words = {"where": "declared domain", "advice": advice}
+    return make_undeclared_error(name, rows, domain, is_exact=True, **words)
 
 
 def check_policy(handle_unknown: Any, domain: Domain) -> None:
@@ -352,7 +325,7 @@ class LargeRecords:
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
         # Workers return counts only, and raise an error for undeclared values.
         code = partial(encode_records, handle_unknown=self._handle_unknown)
-        error = partial(make_undeclared_error, domain=domain)
+        error = partial(explain_undeclared, domain=domain)
         rows = Batches(wrap_table(self._table.sample), self._table)
         tables = count_marginals(rows, domain, marginals, encode=code, make_error=error)
         for clique, table in zip(counted, tables, strict=True):
