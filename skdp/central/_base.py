@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -69,6 +70,9 @@ from skdp.tables import Table, is_frame
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]
 
+# Parameters with public facts that a note of method states, beside bounds.
+_METHOD_PARAMETERS = ("statistics", "by", "totals", "max_weight", "confidence_level")
+
 # Protected part of a supervised model: whole records, or the target.
 RECORD, TARGET = "record", "target"
 
@@ -85,11 +89,12 @@ def charge(
     delta: Fraction = Fraction(0),
     losses: Sequence[Loss] = (),
     rho: Fraction | None = None,
+    method: Mapping[str, Any] | tuple[()] = (),
 ) -> tuple[PrivacyGuarantee, ByteSource]:
     """Charge a ledger for a release; return its guarantee and a source of random bits for its noise.
 
     `name` is the estimator or function, in the record of the ledger. `delta`, `losses` (of the noises) and `rho` are
-    what the budget states in the guarantee; `scope` are the protected columns.
+    what the budget states in the guarantee; `scope` are the protected columns, and `method` public facts by parameter.
     """
     check_ledger(ledger)
     check_random_state(random_state)
@@ -99,6 +104,7 @@ def charge(
         scope=tuple(scope),
         mechanism=mechanism,
         secure=random_state is None,
+        method=method,
         **budget.unit,
         **budget.state_guarantee(losses, delta, rho),
     )
@@ -398,18 +404,36 @@ class CentralStatistic(CentralEstimator):
                 "X must have at least one row if the number of rows is public, got 0."
             )
 
+        limits = None if bounds is None else parse_bounds(bounds, bounded)
+
         # Charge. The plan has the integers that a release requires, so the rows are freed.
         names = rows.names
+        method = self._describe_method(bounded, limits)
         del rows
-        source = self._charge_plan(plan, budget, names)
+        source = self._charge_plan(plan, budget, names, method)
 
         # Release.
         self._release(plan, source)
-        if bounds is None:
+        if limits is None:
             self.__dict__.pop("bounds_", None)  # of an earlier fit
         else:
-            self.bounds_ = parse_bounds(bounds, bounded)
+            self.bounds_ = limits
         return self
+
+    def _describe_method(
+        self, bounded: Sequence[Any], limits: Floats | None
+    ) -> dict[str, Any]:
+        """Describe the release by public facts; see `PrivacyGuarantee.method`.
+
+        `limits` are the bounds of the columns `bounded`, of shape (n_columns, 2); None without bounds.
+        """
+        facts = {name: getattr(self, name, None) for name in _METHOD_PARAMETERS}
+        if limits is not None:
+            pairs = zip(bounded, limits.tolist(), strict=True)
+            facts["bounds"] = [
+                f"{name} from {x:,.12g} to {y:,.12g}" for name, (x, y) in pairs
+            ]
+        return facts
 
     def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
         """Read the columns of a table, with at most `max_rows` random rows of each person.
@@ -448,7 +472,11 @@ class CentralStatistic(CentralEstimator):
         return np.random.default_rng(draw_seed(self.random_state))
 
     def _charge_plan(
-        self, plan: Plan, budget: PrivacyBudget, names: tuple[Any, ...]
+        self,
+        plan: Plan,
+        budget: PrivacyBudget,
+        names: tuple[Any, ...],
+        method: Mapping[str, Any],
     ) -> ByteSource:
         """Charge the ledger for a plan, set `guarantee_`, and return a source of random bits."""
         if plan.free:
@@ -475,6 +503,7 @@ class CentralStatistic(CentralEstimator):
             mechanism,
             relation=relation,
             losses=losses,
+            method=method,
         )
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:

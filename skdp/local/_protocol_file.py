@@ -136,7 +136,7 @@ def _pack_protocol(protocol: ReportProtocol) -> Any:
 def describe_guarantee(guarantee: PrivacyGuarantee) -> dict[str, Any]:
     """Convert a guarantee to a dict of its fields and its text."""
     fields = asdict(guarantee)
-    del fields["losses"]  # They follow from the parameters.
+    del fields["losses"], fields["method"]  # They follow from the parameters.
     return fields | {"text": str(guarantee)}
 
 

@@ -127,8 +127,9 @@ class JsonRecord(ABC):
 
         Notes
         -----
-        **Privacy.** A record contains names (of columns, steps, mechanisms and releases) and the numbers of guarantees.
-        It contains no value of the data, no declared value, no seed, no key and no path.
+        **Privacy.** A record contains names (of columns, steps, mechanisms and releases), the numbers of guarantees,
+        and for the note of method declared bounds and largest weights. It contains no value of the data, no other
+        declared value, no seed, no key and no path.
 
         Examples
         --------

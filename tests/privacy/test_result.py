@@ -307,3 +307,62 @@ def test_columns_beside_protected_values_are_in_the_output():
     assert age == "unprotected: true values are in the output"
     assert "by replacing the values of sex in one record" in statement.to_dict()["meaning"]["odds"]
     assert "are public" not in str(statement)
+
+
+def table(**options):
+    keys = {"sex": ["f", "m"]}
+    return skdp.DPGroupBy(1.0, by="sex", keys=keys, **{"bounds": {"age": (0, 40)}, **options})
+
+
+METHODS = {
+    "a table": (
+        lambda: table(statistics=["count", "mean", 0.9], totals=True),
+        "DPGroupBy: Statistics (a number is a quantile): count, mean, 0.9. Groups: all combinations of the declared "
+        "values, also without rows, of sex. Totals over all values of each key are released, too. Intervals contain "
+        "the number of this table, with limited values and weights, with a probability of about 0.95, and exclude the "
+        "sampling error of a population. A value outside the bounds counts as the nearest bound: age from 0 to 40.",
+    ),
+    "counts": (
+        lambda: table(statistics="count", confidence_level=0.9),
+        "DPGroupBy: Statistics (a number is a quantile): count. Groups: all combinations of the declared values, also "
+        "without rows, of sex. Intervals contain the number of this table, with limited values and weights, with a "
+        "probability of about 0.9, and exclude the sampling error of a population.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_statement_has_a_note_of_method(name):
+    make, note = METHODS[name]
+    ledger = skdp.PrivacyLedger(3.0)
+    people = PEOPLE.assign(age=[-5, 99] * 20)
+    alone = make().fit(people)
+    for month in ("May", "June"):
+        clone(alone).set_params(ledger=ledger.with_title(month)).fit(people)
+    for statement, title in ((privacy_statement(alone), ""), (privacy_statement(ledger), "May: DPGroupBy, June: ")):
+        text, page, record = read(statement)
+        assert record["method"] == [title + note]
+        assert f"Method:\n- {title}{note}\n" in text
+        assert f"<li>{title}{note}</li>" in page
+
+
+def test_note_of_method_has_weights_and_each_release_that_differs():
+    ledger = skdp.PrivacyLedger(3.0)
+    for high in (40, 50):
+        release = skdp.DPMean(1.0, bounds=(0, high), max_weight=2.5, ledger=ledger)
+        release.fit(AGE, sample_weight=[1.5] * 40)
+    ledger.charge(PrivacyGuarantee(0.5, relation="add_remove"), "manual")
+    notes = read(privacy_statement(ledger))[2]["method"]
+    assert [note.partition(" from ")[2] for note in notes] == ["0 to 40.", "0 to 50."]
+    assert "A weight above 2.5 counts as 2.5, and a missing or negative one as 0." in notes[0]
+
+
+def test_facts_of_a_guarantee_are_texts():
+    one = PrivacyGuarantee(1.0, method={"by": ["a", 3], "totals": False, "max_weight": None, "source": "Made up. {0}"})
+    assert one.method == (("by", "a, 3"), ("source", "Made up. {0}"))
+    assert PrivacyGuarantee.from_json(one.to_json()) == one
+    assert (one + one).method == ()
+    for method in ("[]", '"text"', "1", "null"):
+        with pytest.raises(ValueError, match="`method` must be an object, got"):
+            PrivacyGuarantee.from_json(one.to_json().replace(json.dumps(dict(one.method)), method))

@@ -149,6 +149,9 @@ class PrivacyGuarantee(JsonRecord):
         with the ``person`` of `fit`. The protection of a single row of a person with several rows is then weaker,
         because it may replace another row in the release. "limited_person": all rows of one person who has up to
         `max_rows_per_person`; the unit of a sum of guarantees with the other two units.
+    method : mapping of str to str, default=()
+        Public facts about the release, for the note of method of a statement: parameters (``statistics, by, totals,
+        bounds, max_weight, confidence_level``), and sentences under other names. Stored as texts. Sums have none.
 
     Notes
     -----
@@ -192,6 +195,7 @@ class PrivacyGuarantee(JsonRecord):
     losses: tuple[Loss, ...] = ()
     max_rows_per_person: int = 1
     unit: Unit = "record"
+    method: Mapping[str, Any] | tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         # Check the fields, and convert numbers to exact types. The dataclass is frozen,
@@ -216,6 +220,7 @@ class PrivacyGuarantee(JsonRecord):
             "delta": check_failure(self.delta),
             "max_rows_per_person": int(rows),
             "losses": merge_losses(check_losses(self.losses)),
+            "method": _format_facts(self.method),
         }
         if self.rho is not None:
             fields["rho"] = check_loss(self.rho, "rho")
@@ -279,10 +284,11 @@ class PrivacyGuarantee(JsonRecord):
         """
         names = [field.name for field in dataclass_fields(cls)]
         fields = parse_record(text, cls._format, names)
-        for name in ("scope", "losses"):
-            if not isinstance(fields[name], list):
+        for name, kind in {"scope": list, "losses": list, "method": dict}.items():
+            if not isinstance(fields[name], kind):
+                expected = "an object" if kind is dict else "an array"
                 raise ValueError(
-                    f"`{name}` must be an array, got {type(fields[name]).__name__}."
+                    f"`{name}` must be {expected}, got {type(fields[name]).__name__}."
                 )
         try:
             scope = tuple(map(value_from_json, fields["scope"]))
@@ -293,12 +299,10 @@ class PrivacyGuarantee(JsonRecord):
 
     def _to_fields(self) -> dict[str, Any]:
         """Return the fields of the JSON record."""
-        fields = {}
-        for field in dataclass_fields(self):
-            fields[field.name] = getattr(self, field.name)
-        return fields | {
+        return vars(self) | {
             "scope": list(map(write_name, self.scope)),
             "losses": [loss._to_fields() for loss in self.losses],
+            "method": dict(self.method),
         }
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
@@ -543,6 +547,17 @@ class PrivacyGuarantee(JsonRecord):
             return f"{neighbors}, in the columns: {columns}"
         possessive = "'s" if self.max_rows_per_person == 1 else "'"
         return f"{neighbors}{possessive} values of: {columns}"
+
+
+def _format_facts(facts: Any) -> tuple[tuple[str, str], ...]:
+    """Return the facts of a mapping as pairs of text, without empty ones."""
+    pairs = []
+    for name, fact in dict(facts).items():
+        listed = fact if isinstance(fact, list | tuple) else [fact]
+        text = ", ".join(map(str, listed))
+        if text and fact is not None and fact is not False:
+            pairs.append((str(name), text))
+    return tuple(pairs)
 
 
 def join_names(columns: Iterable[Any]) -> str:

@@ -77,8 +77,7 @@ class Loss(ABC):
 
     def _to_fields(self) -> dict[str, Any]:
         """Return the fields of a JSON record."""
-        numbers = {number.name: getattr(self, number.name) for number in fields(self)}
-        return {"kind": self.kind} | numbers
+        return {"kind": self.kind} | vars(self)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -94,13 +93,13 @@ def round_down(amount: Total) -> float:
     return nearest
 
 
-def shorten_remaining(left: float, limit: float) -> float:
-    """Round a remaining amount down to nine decimals of its limit."""
+def shorten_remaining(left: Total, limit: Total) -> float:
+    """Round a remaining amount down to nine decimals of its limit, and up to 0."""
+    if not limit:
+        return 0.0
     # Charges may be 1e-12 below the epsilon of an estimator.
-    if not 0 < left <= limit < math.inf:
-        return left
-    unit = Decimal(1).scaleb(math.floor(math.log10(limit)) - 9)
-    return float(Decimal(repr(left)) // unit * unit)
+    unit = Fraction(10) ** (math.floor(math.log10(limit)) - 9)
+    return float(max(left, 0) // unit * unit)
 
 
 # Measures of privacy loss, which add up over charges that are all for one neighboring
@@ -209,9 +208,8 @@ class Account:
 
     def numbers(self) -> dict[str, float]:
         """Return the parameters epsilon, delta, rho and mu that are not None."""
-        names = ("epsilon", "delta", "rho", "mu")
-        numbers = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in numbers.items() if value is not None}
+        fields = vars(self).items()
+        return {name: x for name, x in fields if name in _AMOUNTS and x is not None}
 
     def __str__(self) -> str:
         parts = [f"{name}={value}" for name, value in self.numbers().items()]
@@ -291,7 +289,7 @@ class Account:
         limit = self.limits[name]
         needed = float(min(amount, sys.float_info.max))
         left = round_down(limit - self.sums[name])
-        rounded = float(f"{needed:.9g}"), shorten_remaining(left, float(limit))
+        rounded = float(f"{needed:.9g}"), shorten_remaining(to_decimal(left), limit)
         if rounded[0] > rounded[1]:
             needed, left = rounded
         required = f"{name}={needed}"
@@ -332,10 +330,7 @@ class Account:
             ((_, amount),) = left.items()
             kind: Literal["rho", "mu"] = "mu" if self.rho is None else "rho"
             return float(PrivacyBudget(kind, Fraction(amount)).pure), 0.0
-        epsilon, delta = (
-            shorten_remaining(round_down(left[name]), float(limit))
-            for name, limit in self.limits.items()
-        )
+        epsilon, delta = map(shorten_remaining, left.values(), self.limits.values())
         return epsilon, delta
 
 
@@ -343,8 +338,9 @@ class Account:
 # depends on earlier results is not a guarantee.
 STATED_DELTA = 1e-6
 
-# Fields of the budget in a file.
-_FIELDS = ("epsilon", "delta", "rho", "mu", "relation", "columns")
+# Amounts of a budget, and the other fields of it in a file.
+_AMOUNTS = ("epsilon", "delta", "rho", "mu")
+_FIELDS = (*_AMOUNTS, "relation", "columns")
 
 
 _COPY_MESSAGE = (

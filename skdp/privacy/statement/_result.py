@@ -86,6 +86,7 @@ _TEXT_FIELDS = (
     "neighbors",
     "variant",
     "odds",
+    "method",
     "notes",
     "secure",
     "ledgers",
@@ -141,9 +142,10 @@ class PrivacyStatement(JsonRecord):
 
     Notes
     -----
-    **Privacy.** A statement, its record and its page contain names (of columns, steps and releases) and numbers of
-    guarantees. They contain no value of the data (even if categories were inferred from the data), no declared value,
-    no seed, no key and no path. `title` and `purpose` are written as they are.
+    **Privacy.** A statement, its record and its page contain names (of columns, steps and releases), numbers of
+    guarantees, and for the note of method declared bounds and largest weights. They contain no value of the data (even
+    if categories were inferred from the data), no other declared value, no seed, no key and no path. `title` and
+    `purpose` are written as they are.
 
     A record is not signed: its author can write any number.
 
@@ -242,6 +244,7 @@ class PrivacyStatement(JsonRecord):
             "headline": self._headline(),
             "meaning": total and self._describe_total(total),
             "columns": list(map(_list_fact, self.facts)),
+            "method": _describe_methods(self.steps),
             "notes": [*shared, *self.notes],
             "secure": self.secure,
             "ledgers": self.ledgers,
@@ -344,12 +347,11 @@ class PrivacyStatement(JsonRecord):
                 label = name.replace("_", " ").capitalize()
                 lines.append(f"{label}:{_format_field(value)}")
         if self.facts:
-            lines.insert(1, self._format_columns())
+            table = self.rows.to_string(
+                index=False, na_rep="", float_format=format_number
+            )
+            lines.insert(1, table)
         return "\n".join(lines)
-
-    def _format_columns(self) -> str:
-        """Return the facts as a table in text."""
-        return self.rows.to_string(index=False, na_rep="", float_format=format_number)
 
     __repr__ = __str__
 
@@ -404,6 +406,31 @@ def _load_template() -> Any:
     environment.filters |= {"digits": format_number, "percent": format_percent}
     template = files("skdp.privacy.statement").joinpath("page.html.j2")
     return environment.from_string(template.read_text(encoding="utf-8"))
+
+
+# Sentences of the note of method, by parameter; see `PrivacyGuarantee.method`.
+_METHOD = {
+    "statistics": "Statistics (a number is a quantile): {}.",
+    "by": "Groups: all combinations of the declared values, also without rows, of {}.",
+    "totals": "Totals over all values of each key are released, too.",
+    "bounds": "A value outside the bounds counts as the nearest bound: {}.",
+    "max_weight": "A weight above {0} counts as {0}, and a missing or negative one as 0.",
+    "confidence_level": (
+        "Intervals contain the number of this table, with limited values and weights, "
+        "with a probability of about {}, and exclude the sampling error of a population."
+    ),
+}
+
+
+def _describe_methods(steps: Iterable[StatedStep]) -> list[str]:
+    """Describe releases by the public facts that they recorded; equal releases have one description."""
+    names: dict[str, list[str]] = {}
+    for step, guarantee, _ in steps:
+        facts = dict(guarantee.method).items()
+        texts = (_METHOD.get(name, "{}").format(fact) for name, fact in facts)
+        names.setdefault(" ".join(texts), []).append(step)
+    names.pop("", None)
+    return [f"{', '.join(names[text])}: {text}" for text in names]
 
 
 # Names of the relations in NIST SP 800-226.

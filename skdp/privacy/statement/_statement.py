@@ -327,6 +327,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     for (title, guarantee), count in counts.items():
         name = title if count == 1 else f"{title}, {count} times"
         together = add_guarantees({guarantee: count})
+        together = replace(together, method=guarantee.method)
         steps.append(StatedStep(name, together))
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
     total = fixed = None
