@@ -100,11 +100,11 @@ class DPMean(WeightedStatistic):
     >>> ages = load_adult().frame[["age"]]
     >>> mean = DPMean(epsilon=0.1, bounds=(0, 100), random_state=0).fit(ages)
     >>> mean.mean_.round(2), ages.to_numpy().mean().round(2)
-    (array([38.63]), np.float64(38.58))
+    (array([38.6]), np.float64(38.58))
     >>> mean.to_frame().round(2)
-             mean  std_error  lower  upper
+            mean  std_error  lower  upper
     column
-    age     38.63       0.03  38.56  38.69
+    age     38.6       0.03  38.54  38.67
     >>> print(mean.guarantee_)
     epsilon = 0.1, central model, adding or removing one record's values of: age,
     NOT SECURE: the randomness comes from a seed

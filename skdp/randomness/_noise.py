@@ -44,9 +44,6 @@ _MAX_ERROR = 2.0**-31
 # requires further digits with probability 2**-64.
 _N_DIGITS = 8
 
-# Bits of a word that is compared with bounds of probabilities in int64.
-_WORD_BITS = 62
-
 # Noise of larger scales is drawn as Python integers, because it may exceed 64 bits.
 _MAX_INT64_SCALE = 1 << 52
 
@@ -110,7 +107,10 @@ def bernoulli_exp(
 
 
 def bernoulli_of_exponents(
-    source: ByteSource, rounded: Floats, bounds: Callable[[int], ProbabilityBounds]
+    source: ByteSource,
+    rounded: Floats,
+    bounds: Callable[[int], ProbabilityBounds],
+    max_errors: Floats | None = None,
 ) -> Mask:
     """Draw independent Bernoulli variables, the i-th True with probability exactly ``e**-x[i]``.
 
@@ -119,9 +119,11 @@ def bernoulli_of_exponents(
     source : ByteSource
         Source of the random bytes.
     rounded : ndarray of shape (n,)
-        The exponents x as floats, with relative errors below 2**-42.
+        The exponents x as floats of at least 0, with relative errors below 2**-42.
     bounds : callable
         Function of i, which returns the `ProbabilityBounds` of ``e**-x[i]``.
+    max_errors : ndarray of shape (n,), default=None
+        Bounds of further, absolute errors of the exponents.
 
     Returns
     -------
@@ -140,7 +142,11 @@ def bernoulli_of_exponents(
         gap = np.exp(-exponents) - words * 2.0**-32
         block = out[start : start + _BLOCK]
         np.greater(gap, 0, out=block)
-        for index in np.flatnonzero(np.abs(gap) <= _MAX_ERROR).tolist():
+        max_gap: float | Floats = _MAX_ERROR
+        if max_errors is not None:
+            # The slope of e**-x is between -1 and 0.
+            max_gap = _MAX_ERROR + max_errors[start : start + _BLOCK]
+        for index in np.flatnonzero(np.abs(gap) <= max_gap).tolist():
             uniform = Uniform(source, int(words[index]), 32)
             block[index] = uniform.is_below(bounds(start + index))
     return out
@@ -180,40 +186,6 @@ class IrrationalBernoulli:
             if lower >> n_extra == upper - 1 >> n_extra:
                 return lower >> n_extra
             n_extra *= 2
-
-
-def real_categories(
-    source: ByteSource,
-    cumulative_bounds: Callable[[int], list[tuple[int, int]]],
-    size: int,
-) -> Integers:
-    """Draw independent categories with exact real probabilities.
-
-    ``cumulative_bounds(bits)`` returns for each category integers below and above
-    ``2**bits`` times the cumulative probability.
-    """
-    # A uniform number is in the first category whose cumulative probability exceeds it.
-    # If a word is between the bounds of such a probability, more bits decide.
-    bounds = np.array(cumulative_bounds(_WORD_BITS), np.int64)  # (n_categories, 2)
-    words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _WORD_BITS)
-    categories = np.searchsorted(bounds[:-1, 1], words.view(np.int64), side="right")
-    is_tied = words >= bounds[categories, 0].view(np.uint64)
-    for index in np.flatnonzero(is_tied).tolist():
-        uniform = Uniform(source, int(words[index]), _WORD_BITS)
-        category = 0
-        while not uniform.is_below(
-            partial(_get_category_bounds, cumulative_bounds, category)
-        ):
-            category += 1
-        categories[index] = category
-    return categories
-
-
-def _get_category_bounds(
-    cumulative_bounds: Callable[[int], list[tuple[int, int]]], category: int, bits: int
-) -> tuple[int, int]:
-    """Return the bounds of the cumulative probability of one category, as `ProbabilityBounds`."""
-    return cumulative_bounds(bits)[category]
 
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
@@ -540,10 +512,20 @@ def cube_noise(
     Let a = e^(-1/scale). The vector is uniform in a cube {-M, …, M}^D whose random radius
     M has probabilities proportional to ``(2 * M + 1)**D * a**M``: the cubes that contain z
     have radius max(abs(z)) or more, so z has probability proportional to
-    ``a**max(abs(z)) / (1 - a)``. The generating function of ``(2 * M + 1)**D`` is
-    ``sum_k B(D, k) * x**k / (1 - x)**(D + 1)`` with the Eulerian numbers B(D, k) of type
-    B ([3]_). So M is a number k = 0, …, D, drawn with weights ``B(D, k) * a**k``, plus
-    D + 1 independent `geometric` numbers.
+    ``a**max(abs(z)) / (1 - a)``.
+
+    The radius is drawn by rejection. Let b = e^(-1/((D + 1) scale)), so that b^(D + 1) = a,
+    and v(M) = (2 M + 1) b^M. Then the weight of M is ``v(M)**D * b**M``. Propose a
+    `geometric` number M with ratio b, and accept it with probability ::
+
+        (v(M) / v(m))**D = e^-f,  f = D * ((M - m) / ((D + 1) scale) - log((2 M + 1) / (2 m + 1))),
+
+    where m is the mode of v, so that e^-f is at most 1. As v(k + 1) / v(k) = b (2 k + 3) /
+    (2 k + 1) decreases with k, m is the smallest k at which this ratio is below 1. About
+    ``1.1 * sqrt(D + 1)`` proposals are required on average, or fewer with a small scale.
+
+    As in `rounded_gaussian`, acceptance is decided in floats with a proven error, and by
+    further bits and proven bounds of e^-f if it is too close to decide.
 
     Parameters
     ----------
@@ -573,75 +555,99 @@ def cube_noise(
     .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
     .. [2] T. Steinke, J. Ullman (2016). Between pure and approximate differential
        privacy. J. Privacy and Confidentiality 7(2).
-    .. [3] F. Brenti (1994). q-Eulerian polynomials arising from Coxeter groups.
-       European J. Combin. 15(5).
 
     Examples
     --------
     >>> from skdp.randomness import SeededSource
     >>> cube_noise(SeededSource(0), 1000, 3)
-    array([[ 1701, -6895,  2517]])
+    array([[-2702,  -879, -2204]])
     """
     scale = check_rational("scale", scale)
     dimension = check_size(dimension, min_val=1, name="dimension")
-    n_parts = dimension + 1
-    parts = geometric(source, scale, size * n_parts).reshape(size, n_parts)
-    # If this product is at most 2**52, a sum exceeds 63 bits with probability below
-    # 2**-1000.
-    if n_parts * scale > _MAX_INT64_SCALE:
-        parts = parts.astype(object)
-    cumulative_bounds = partial(_radius_bounds, 1 / scale, dimension)
-    radius = parts.sum(axis=1) + real_categories(source, cumulative_bounds, size)
-    radius = np.repeat(radius, dimension)
+    radius = np.repeat(_draw_radii(source, scale, dimension, size), dimension)
     vectors = uniform_below(source, 2 * radius + 1) - radius
     return notify_watcher("cube_noise", vectors.reshape(size, dimension), scale=scale)
 
 
+def _draw_radii(
+    source: ByteSource, scale: Fraction, dimension: int, size: int
+) -> NDArray:
+    """Draw numbers M with probabilities proportional to ``(2 * M + 1)**D * e**(-M / scale)``, see `cube_noise`."""
+    proposal_scale = (dimension + 1) * scale
+    proposals = geometric_digits(proposal_scale)
+    mode = _find_mode(proposal_scale)
+    # The mean number of proposals for a radius of a large scale.
+    mean_tries = math.e * math.sqrt((dimension + 1) / (2 * math.pi))
+    out: NDArray = np.empty(size, proposals.dtype)
+    n_drawn = 0
+    while n_drawn < size:
+        n_missing = size - n_drawn
+        n_tries = min(_BLOCK, math.ceil(mean_tries * (1.1 * n_missing + 3)))
+        radii = proposals.draw(source, n_tries)
+        is_accepted = _accept_radii(source, radii, mode, proposal_scale, dimension)
+        accepted = radii[is_accepted][:n_missing]
+        out[n_drawn : n_drawn + accepted.size] = accepted
+        n_drawn += accepted.size
+    return out
+
+
+def _find_mode(scale: Fraction) -> int:
+    """Return the integer k of at least 0 with the largest ``(2 * k + 1) * e**(-k / scale)``."""
+    # It is the smallest k with ``b * (2 * k + 3) < 2 * k + 1``, where b = e**(-1 / scale):
+    # the number ``(3 * b - 1) / (2 * (1 - b))``, rounded up. It is irrational and increases
+    # with b, so tight bounds of b give one integer.
+    bits = 64
+    while True:
+        bounds = exp_minus_bounds(1 / scale, bits)
+        unit = 1 << bits
+        if bounds[1] < unit:
+            lower, upper = (-((unit - 3 * b) // (2 * (unit - b))) for b in bounds)
+            if lower == upper:
+                return lower
+        bits *= 2
+
+
+def _accept_radii(
+    source: ByteSource, radii: NDArray, mode: int, scale: Fraction, dimension: int
+) -> Mask:
+    """Accept each radius M with probability e^-f, see `cube_noise`; `scale` is the scale of the proposals."""
+    # With u = (M - m) / scale and l = log((2 M + 1) / (2 m + 1)), f = D (u - l). In floats,
+    # the relative error of u is at most 3 * 2**-53, and the absolute error of l at most
+    # ``2**-51 + 2**-50 * abs(l)``. With the roundings of the difference and the product, the
+    # error of f is below ``2**-49 * D * (1 + abs(u) + abs(l))``.
+    steps = radii - mode
+    if radii.dtype == object:
+        exact = [Fraction(step) / scale for step in steps.tolist()]
+        steps = np.array(exact, np.float64)
+    else:
+        # With a smaller scale, m = 0, and f exceeds 1,000 for all M above 0.
+        steps = steps / max(float(scale), 2.0**-10)
+    logs = np.log(((2 * radii + 1) / (2 * mode + 1)).astype(np.float64))
+    exponents = np.maximum(dimension * (steps - logs), 0.0)
+    max_errors = 2.0**-49 * dimension * (1 + np.abs(steps) + np.abs(logs))
+
+    def bounds(index: int) -> ProbabilityBounds:
+        return partial(_radius_bounds, int(radii[index]), mode, scale, dimension)
+
+    return bernoulli_of_exponents(source, exponents, bounds, max_errors)
+
+
 def _radius_bounds(
-    exponent: Fraction, dimension: int, bits: int
-) -> list[tuple[int, int]]:
-    """Bound the cumulative probabilities of k = 0, …, D with weights ``B(D, k) * a**k``, see `cube_noise`.
-
-    Here D is `dimension`, B(D, k) are Eulerian numbers, and ``a = e**-exponent``. Each
-    pair of integers encloses ``2**bits`` times a probability.
-    """
-    numbers = _eulerian_numbers(dimension)
-    # The error of a weight is B(D, k) times the error of a**k, and the sum of the weights
-    # is at least B(D, 0) = 1. So the additional bits of the sum of all B(D, k), and a few
-    # more, are sufficient.
-    precision = bits + sum(numbers).bit_length() + 8
-    below, above = exp_minus_bounds(exponent, precision)
-    low_power = high_power = 1 << precision
-    low_sums = [0]
-    high_sums = [0]
-    for number in numbers:
-        low_sums.append(low_sums[-1] + number * low_power)
-        high_sums.append(high_sums[-1] + number * high_power)
-        low_power = low_power * below >> precision
-        high_power = (high_power * above >> precision) + 1
-
-    # The cumulative probability of k is smallest if the weights up to k are at their lower
-    # bounds and all other weights at their upper bounds, and largest in the opposite case.
-    bounds = []
-    for low, high in zip(low_sums[1:], high_sums[1:], strict=True):
-        lower = (low << bits) // (low + high_sums[-1] - high)
-        upper = -(-(high << bits) // (high + low_sums[-1] - low))
-        bounds.append((lower, upper))
-    return bounds
-
-
-@lru_cache(maxsize=32)
-def _eulerian_numbers(dimension: int) -> tuple[int, ...]:
-    """Return the Eulerian numbers of type B, the coefficients of ``(1 - x)**(D + 1) * sum_M (2 M + 1)**D * x**M``."""
-    # Let F_D be the sum over M. From F_(D+1) = F_D + 2 x F_D' follows the recurrence
-    # B(d, k) = (2 k + 1) B(d - 1, k) + (2 (d - k) + 1) B(d - 1, k - 1).
-    numbers = [1]
-    for d in range(1, dimension + 1):
-        padded = [0, *numbers, 0]
-        numbers = []
-        for k in range(d + 1):
-            numbers.append((2 * k + 1) * padded[k + 1] + (2 * (d - k) + 1) * padded[k])
-    return tuple(numbers)
+    radius: int, mode: int, scale: Fraction, dimension: int, bits: int
+) -> tuple[int, int]:
+    """Return integers below and above ``2**bits * e**-f``, see `cube_noise`; `scale` is the scale of the proposals."""
+    # e**-f is the quotient of ``(2 k + 1)**D * e**(-D k / scale)`` for k = M and k = m. For
+    # k = m, the power of e is at least 3**-D: a mode m >= 1 requires
+    # ``e**(1 / scale) < (2 m + 1) / (2 m - 1)``, whose m-th power is at most 3.
+    numerator = (2 * radius + 1) ** dimension
+    denominator = (2 * mode + 1) ** dimension
+    n_extra = max(0, numerator.bit_length() - denominator.bit_length())
+    precision = bits + 2 * n_extra + 4 * dimension + 8
+    low, high = exp_minus_bounds(dimension * radius / scale, precision)
+    mode_low, mode_high = exp_minus_bounds(dimension * mode / scale, precision)
+    lower = (numerator * low << bits) // (denominator * mode_high)
+    upper = -(-(numerator * high << bits) // (denominator * mode_low))
+    return lower, upper
 
 
 def permute_and_flip(

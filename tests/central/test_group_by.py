@@ -62,7 +62,7 @@ class TestAnswers:
             bounds={"x": (0, 100), "y": (-100, 0)},
             statistics=["count", "mean", "sum"],
             confidence_level=level,
-            random_state=0,
+            random_state=2,
         ).fit(table)
         for name, expected in (truth | {"count": np.full(2000, 40)}).items():
             value, error, lower, upper = fitted.estimates_[name].T

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from skdp.exact import exp_bounds, exp_minus_bounds
-from skdp.randomness import SeededSource, rounded_gaussian
+from skdp.randomness import SeededSource, cube_noise, rounded_gaussian
 from skdp.randomness import _noise as module
-from skdp.randomness._noise import GeometricDigits, Uniform, _eulerian_numbers, _radius_bounds
+from skdp.randomness._noise import GeometricDigits, Uniform
 
 # Geometric numbers, digit by digit.
 
@@ -189,28 +189,111 @@ def test_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, varian
 
 # Cubes.
 
-
-@pytest.mark.parametrize("dimension", range(1, 8))
-def test_radius_is_a_type_b_number_plus_geometric_numbers(dimension):
-    """(2 M + 1)^D a^M = sum_k B(D, k) a^k C(M - k + D, D) a^(M - k): the second power is D + 1 geometrics."""
-    numbers = _eulerian_numbers(dimension)
-    assert sum(numbers) == 2**dimension * math.factorial(dimension)
-    for radius in range(20):
-        ways = (
-            number * math.comb(radius - k + dimension, dimension) for k, number in enumerate(numbers) if k <= radius
-        )
-        assert (2 * radius + 1) ** dimension == sum(ways)
+# Scales of proposals: the largest weight at 0, at 1, and far away, also with all weights of a dimension in a few radii.
+PROPOSAL_SCALES = [Fraction(1, 10**400), Fraction(1, 50), Fraction(91, 100), Fraction(7, 5), Fraction(400, 3), 10**30]
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 5, 30])
-@pytest.mark.parametrize("exponent", [Fraction(1, 2**40), Fraction(1, 3), Fraction(5), Fraction(1000)])
-@pytest.mark.parametrize("bits", [62, 126])
-def test_enclosures_of_probabilities_are_tight(dimension, exponent, bits):
-    with decimal.localcontext(prec=600):
-        a = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp()
-        weights = [number * a**k for k, number in enumerate(_eulerian_numbers(dimension))]
-        shares = [sum(weights[: k + 1]) / sum(weights) * 2**bits for k in range(dimension + 1)]
-        bounds = _radius_bounds(exponent, dimension, bits)
-        assert bounds[-1] == (1 << bits, 1 << bits)
-        for (lower, upper), share in zip(bounds[:-1], shares[:-1], strict=True):
-            assert lower <= share <= upper <= lower + 2
+def to_decimal(number):
+    return decimal.Decimal(number.numerator) / decimal.Decimal(number.denominator)
+
+
+@pytest.mark.parametrize("scale", [*PROPOSAL_SCALES, *(Fraction(i, 8) for i in range(1, 60)), 2**40, 10**200])
+def test_mode_has_the_largest_weight(scale):
+    """(2 k + 1) b^k increases strictly up to the mode and decreases after it, so it is nowhere larger."""
+    mode = module._find_mode(Fraction(scale))
+    with decimal.localcontext(prec=900, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
+        b = (-1 / to_decimal(Fraction(scale))).exp()
+        assert mode == 0 or (2 * mode - 1) < (2 * mode + 1) * b
+        assert (2 * mode + 1) > (2 * mode + 3) * b
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 60, 200])
+@pytest.mark.parametrize("scale", PROPOSAL_SCALES[1:5])
+@pytest.mark.parametrize("bits", [32, 96])
+def test_accepted_radii_have_their_weights(dimension, scale, bits):
+    """The proposal b^M times the enclosed acceptance is a constant times (2 M + 1)^D a^M."""
+    mode = module._find_mode(scale)
+    with decimal.localcontext(prec=300, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
+        b = (-1 / to_decimal(scale)).exp()
+        a = (-(dimension + 1) / to_decimal(scale)).exp()
+        # The acceptance of the mode is 1.
+        constant = (2 * mode + 1) ** dimension * a**mode / b**mode
+        for radius in [*range(10), mode, mode + 1, 2 * mode + 5, 20 * mode + 30]:
+            exact = (2 * radius + 1) ** dimension * a**radius / b**radius / constant * 2**bits
+            lower, upper = module._radius_bounds(radius, mode, scale, dimension, bits)
+            assert lower <= exact <= upper <= lower + 2
+            assert exact < (1 << bits) * (1 + decimal.Decimal(10) ** -200)
+
+
+@pytest.mark.parametrize("dimension", [1, 60, 2**20])
+@pytest.mark.parametrize("scale", [*PROPOSAL_SCALES, 2**52, 10**300])
+def test_exponents_of_radii_have_the_stated_rounding_error(monkeypatch, dimension, scale):
+    scale = Fraction(scale)
+    mode = module._find_mode(scale)
+    near = {0, 1, 2, 9, mode // 2, mode - 1, mode, mode + 1, mode + 2, 3 * mode, 40 * mode}
+    radii = np.array(sorted(radius for radius in near if radius >= 0), module.geometric_digits(scale).dtype)
+
+    def check(source, rounded, bounds, max_errors):
+        assert (rounded >= 0).all()
+        with decimal.localcontext(prec=400, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
+            for x, radius, max_error in zip(rounded.tolist(), radii.tolist(), max_errors.tolist(), strict=True):
+                ratio = decimal.Decimal(2 * radius + 1) / decimal.Decimal(2 * mode + 1)
+                exact = dimension * ((radius - mode) / to_decimal(scale) - ratio.ln())
+                if min(x, exact) < 500:
+                    assert abs(decimal.Decimal(x) - exact) < max_error
+        return np.ones(rounded.size, bool)
+
+    monkeypatch.setattr(module, "bernoulli_of_exponents", check)
+    assert module._accept_radii(SeededSource(0), radii, mode, scale, dimension).all()
+
+
+@pytest.mark.parametrize(("scale", "dimension"), [(Fraction(1, 20), 30), (1, 3), (50, 12), (10**20, 2)])
+def test_proven_digits_decide_radii_as_floats(monkeypatch, scale, dimension):
+    n = 200
+    drawn = cube_noise(SeededSource("settle"), scale, dimension, n)
+    settled, bounds = [], module._radius_bounds
+    monkeypatch.setattr(module, "_radius_bounds", lambda *args: settled.append(1) or bounds(*args))
+    monkeypatch.setattr(module, "_MAX_ERROR", math.inf)
+    assert cube_noise(SeededSource("settle"), scale, dimension, n).tolist() == drawn.tolist()
+    assert len(settled) > n
+
+
+@pytest.mark.parametrize("excess", [0.0, 2.0**-20])
+def test_coins_within_the_errors_of_their_exponents_are_decided_by_bounds(scripted_source, excess):
+    """A word that is 2**-24 above e^-x is decided in floats, or by the bounds if the exponent may err by more."""
+    word = int(math.exp(-1) * 2**32) + (1 << 8)
+    source = scripted_source(np.array([word], "<u4").view(np.uint8))
+    asked = []
+
+    def bounds(bits):
+        asked.append(bits)
+        return 1 << bits, 1 << bits
+
+    heads = module.bernoulli_of_exponents(source, np.ones(1), lambda index: bounds, np.array([excess]))
+    assert heads.tolist() == [excess > 0]
+    assert asked == ([32] if excess else [])
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 7, 40, 300])
+@pytest.mark.parametrize("step", range(-30, 13, 3))
+def test_number_of_proposals_of_a_radius_is_limited(dimension, step):
+    """Scales are 2**(step / 3): all weights in one radius, in a few radii, and in many radii."""
+    scale = Fraction(2.0 ** (step / 3)) * (dimension + 1)
+    mode, radii = module._find_mode(scale), np.arange(math.ceil(40 * scale) + 5)
+    exponents = dimension * ((radii - mode) / float(scale) - np.log((2 * radii + 1) / (2 * mode + 1)))
+    accepted = np.exp(-radii / float(scale) - exponents).sum() * -math.expm1(-1 / scale)
+    assert 1 / accepted < 1.1 * math.sqrt(dimension + 1) + 0.1
+
+
+@pytest.mark.parametrize(
+    ("scale", "dimension"),
+    [(Fraction(1, 3), 4), (Fraction(1, 400), 801), (Fraction(1, 20), 201), (Fraction(2, 3), 60), (3, 10), (90, 2)],
+)
+def test_radius_of_a_cube_follows_its_distribution(fits, scale, dimension):
+    """Every radius has its probability, also if the noise of many dimensions is on a few cubes."""
+    n = 50_000
+    drawn = module._draw_radii(SeededSource("radius", str(scale)), Fraction(scale), dimension, n)
+    radii = np.arange(math.ceil(40 * (dimension + 1) * scale) + 10)
+    weights = dimension * np.log(2 * radii + 1) - radii / float(scale)
+    weights = np.exp(weights - weights.max())
+    assert fits(np.bincount(drawn, minlength=radii.size), weights / weights.sum(), n) > 1e-6

@@ -1,4 +1,4 @@
-"""Draws of real probability: coins of e^-x and of any real number, categories and uniform numbers."""
+"""Draws of real probability: coins of e^-x and of any real number, and uniform numbers."""
 
 import decimal
 import math
@@ -14,7 +14,7 @@ from skdp.exact import exp_minus_bounds
 from skdp.randomness import SecureSource, SeededSource
 from skdp.randomness import _noise as module
 from skdp.randomness._draws import uniform_below
-from skdp.randomness._noise import IrrationalBernoulli, Uniform, bernoulli_exp, real_categories
+from skdp.randomness._noise import IrrationalBernoulli, Uniform, bernoulli_exp
 from tests.conftest import often
 
 
@@ -143,21 +143,6 @@ def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
     for place in range(20):
         assert coin.draw(scripted_source([*digits[:place], max(0, digits[place] - 1)], filler=0), 1)[0]
         assert not coin.draw(scripted_source([*digits[:place], min(255, digits[place] + 1)], filler=255), 1)[0]
-
-
-def test_words_at_the_exact_bounds_are_decided_by_further_digits(scripted_source):
-    share = Fraction(1, 3)
-
-    def bounds(bits):
-        return [(int(share * 2**bits), int(share * 2**bits) + 1), (1 << bits, 1 << bits)]
-
-    third = int(share * 2**62)  # 0101…01
-    words = [third - 1, third, third, third + 1, 2**62 - 1]
-    script = np.array([word << 2 for word in words], "<u8").view(np.uint8)
-    # Two words are tied: of the following digits, 0x55… are the digits of 1/3.
-    source = scripted_source(script, [0x55] * 7 + [0x54], [0x55] * 7 + [0x56])
-    assert real_categories(source, bounds, 5).tolist() == [0, 0, 1, 1, 1]
-    assert source.used == source.script.size
 
 
 def test_uniform_number_is_below_a_bound_with_its_probability(scripted_source):

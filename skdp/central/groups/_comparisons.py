@@ -98,8 +98,8 @@ def compare_groups(
     >>> compare_groups(*months).iloc[:, 2:].round(2)
                       change  std_error   lower   upper  p_value
     statistic
-    count      total    3.00      89.57 -186.74  192.74     0.97
-    hours_mean total    3.27       0.21    2.82    3.72     0.00
+    count      total   -8.00      89.59 -197.78  181.78     0.93
+    hours_mean total    3.24       0.21    2.79    3.69     0.00
     """
     check_flag("ratio", ratio)
     level = check_confidence_level(confidence_level)
