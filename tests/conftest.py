@@ -1,9 +1,11 @@
 """Shared fixtures: dataframes of all libraries, repeatable random bytes, and a source of scripted bytes."""
 
+import atexit
 import gc
 import itertools
 import os
 import secrets
+import sys
 from contextlib import contextmanager
 from functools import wraps
 from random import Random
@@ -62,6 +64,14 @@ gc.set_threshold(50_000, 20, 20)
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()
+
+
+@atexit.register
+def hide_leaks_of_duckdb():
+    """Drop the list of functions that DuckDB prints when Python ends, so that the result of the tests is last."""
+    if "duckdb" in sys.modules:
+        sys.stderr.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 @contextmanager
