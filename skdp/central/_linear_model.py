@@ -511,18 +511,19 @@ def weigh_rows(
     # Without a delta, noise is proportional to the largest value, and the norm of rows does
     # not matter.
     middle, axes = np.zeros(rows.n_columns), np.eye(rows.n_columns)
-    square, constant = rows.square, UNIT
+    square, constant, covariance = rows.square, UNIT, axes / 16
     if budget.kind != "epsilon":
         budget = budget.of_a_row
         white = whiten(rows, budget.mu_squared, source)
         rows, square, axes = white.rows, white.square, white.axes
+        covariance = white.covariance
         middle, constant = white.middle / UNIT, max(math.isqrt(square) // 2, 1)
         budget = replace(budget, kind="mu", amount=white.mu_squared)
     # A longer row is multiplied by one factor together with its constant and its target, as
     # in weighted least squares. So a linear model of the rows is also a linear model of the
     # shortened rows.
     factors = rows.factors(square) * np.sqrt(weights)
-    weighted = WeightedRows(rows, factors, constant, square + constant**2)
+    weighted = WeightedRows(rows, factors, constant, square + constant**2, covariance)
     # With extremely narrow bounds, slopes exceed the largest float.
     with np.errstate(over="ignore"):
         origin = middle + rows.starts / rows.units

@@ -128,6 +128,24 @@ def test_intervals_of_rare_indicators_beside_a_uniform_column_cover(first, secon
     check_errors(np.array([draw(seed) for seed in range(n_draws)]))
 
 
+@pytest.mark.long
+def test_intervals_of_an_indicator_of_twenty_rows_beside_other_columns_cover():
+    """Standard errors ignored the noise of second derivatives, and mean squares of the indicator were 2.5."""
+    weights, bounds = np.array([0.6, 0.3, -0.15, 0.15, 0.4, 0.7]), [(-4, 7)] * 2 + [(0, 1)] + [(0, 20)] + [(0, 1)] * 2
+
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        numbers = [rng.normal(size=(2_000, 2)).clip(-4, 7), rng.uniform(size=2_000), rng.gamma(2, 1, 2_000).clip(0, 20)]
+        X = np.column_stack([*numbers, draw_indicator(rng, 0.45, 2_000), draw_indicator(rng, 0.01, 2_000)])
+        y = rng.random(2_000) < expit(X @ weights - 0.9)
+        model = DPLogisticRegression(1.0, bounds=bounds, classes=[False, True], random_state=seed)
+        table = model.fit(X, y).summary().iloc[1:]
+        return ((table["estimate"] - weights) / table["std_error"]).to_numpy()
+
+    errors = np.array([draw(seed) for seed in range(200)])
+    check_errors(errors[np.isfinite(errors).all(axis=1)])
+
+
 @pytest.mark.parametrize("share", [0.03, pytest.param(0.01, marks=pytest.mark.long)])
 @pytest.mark.parametrize("target_bounds", [(-10, 40), (-12, 38)])
 @pytest.mark.parametrize("n_draws", often([N_DRAWS, 200], [N_DRAWS]))
