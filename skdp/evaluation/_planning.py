@@ -138,6 +138,7 @@ def plan_rows(
     within: float | None = None,
     power: float | None = None,
     rates: float | tuple[float, float] | None = None,
+    design_effect: float = 1.0,
 ) -> int:
     """Find the smallest number of rows that achieves a given precision or power.
 
@@ -154,6 +155,10 @@ def plan_rows(
         As for `plan_epsilon`.
     rates : float or tuple of two floats, default=None
         As for `plan_epsilon`.
+    design_effect : float, default=1.0
+        Variance of an estimate divided by its variance in a simple random sample of the same size, from public
+        knowledge such as an earlier survey: about ``1 + (m - 1) r`` for clusters of m rows with the correlation r,
+        times ``1 + c**2`` for weights with the coefficient of variation c.
 
     Returns
     -------
@@ -172,6 +177,9 @@ def plan_rows(
     Notes
     -----
     **Privacy.** As for `plan_epsilon`.
+
+    The design effect multiplies the number of rows. For a `DPHistogram`, it multiplies the sampling variance only,
+    because the noise of a count does not depend on the sample.
 
     Examples
     --------
@@ -193,15 +201,17 @@ def plan_rows(
     _check_source(source, quantity)
     if quantity == "count":
         raise ValueError(f"`within` must be a float between 0 and 1, got {within!r}.")
+    if not _is_number(design_effect) or not 0 < design_effect < math.inf:
+        raise ValueError(f"`design_effect` must be a float > 0, got {design_effect!r}.")
     # The margin of error of n rows is the margin of one row divided by sqrt(n).
     n_rows = (_margin_of_error(source, quantity, 1, rates) / margin) ** 2
     if isinstance(source, DPHistogram):
         # The noise of a count does not depend on n, so its part of the margin is divided
         # by n: noise**2 / n**2 + 2 * sampling / n = 1, in units of the margin.
         noise = _margin_of_error(source, "count", 1, rates) / margin
-        sampling = (n_rows - noise**2) / 2
-        n_rows = sampling + math.hypot(sampling, noise)
-    return math.ceil(n_rows - 1e-9)
+        sampling = design_effect * (n_rows - noise**2) / 2
+        return math.ceil(sampling + math.hypot(sampling, noise) - 1e-9)
+    return math.ceil(design_effect * n_rows - 1e-9)
 
 
 def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:

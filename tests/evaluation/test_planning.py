@@ -200,3 +200,35 @@ def test_planning_neither_charges_nor_changes_the_encoder():
     assert skdp.plan_epsilon(encoder, within=0.1, n_rows=N) == skdp.plan_epsilon(declared, within=0.1, n_rows=N)
     assert not len(ledger.charges())
     assert encoder.guarantee_.epsilon == pytest.approx(1.0)
+
+
+def test_design_effect_multiplies_rows_and_the_sampling_variance():
+    n_rows = skdp.plan_rows(SMOKES, within=0.05)
+    assert skdp.plan_rows(SMOKES, within=0.05, design_effect=1.8) == pytest.approx(1.8 * n_rows, abs=2)
+    histogram = skdp.DPHistogram(0.5, domain={"smokes": ["yes", "no"]})
+    planned = skdp.plan_rows(histogram, within=0.02, rates=0.3, design_effect=2.5)
+    found = histogram.fit(pd.DataFrame({"smokes": ["yes"]})).to_frame()
+    noise = found.eval("upper - count").iloc[0] / planned
+    assert math.hypot(noise, Z * math.sqrt(2.5 * 0.3 * 0.7 / planned)) == pytest.approx(0.02, rel=1e-3)
+    with pytest.raises(ValueError, match="`design_effect` must be a float > 0, got 0"):
+        skdp.plan_rows(SMOKES, within=0.05, design_effect=0)
+
+
+def test_clusters_of_the_planned_size_have_the_planned_margin():
+    """20 clusters of 30 reports with correlated answers: `survey_mean` has the margin that was planned."""
+    rng, size, correlation = np.random.default_rng(0), 30, 0.1
+    encoder = skdp.RandomizedResponseEncoder(3.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    effect = 1 + (size - 1) * correlation
+    n_rows = skdp.plan_rows(encoder, within=0.05, rates=0.3, design_effect=effect)
+    n_clusters = n_rows // size
+    errors = []
+    for _ in range(20):
+        # A beta distribution of the rates of clusters has this correlation.
+        total = 1 / correlation - 1
+        rates = rng.beta(0.3 * total, 0.7 * total, n_clusters)
+        smokes = np.where(rng.random((n_clusters, size)) < rates[:, None], "yes", "no").ravel()
+        reports = encoder.fit_transform(pd.DataFrame({"smokes": smokes}))
+        found = skdp.survey.survey_mean(encoder.debias(reports), clusters=np.repeat(np.arange(n_clusters), size))
+        errors.append(found["std_error"].iloc[0])
+    # The noise of reports is independent within clusters, so the plan is an upper bound.
+    assert 0.75 * 0.05 < Z * np.mean(errors) < 1.03 * 0.05
