@@ -29,6 +29,7 @@ from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
 from skdp.central.groups._comparisons import compare_groups
 from skdp.central.groups._group_by import TOTAL as TOTAL
 from skdp.central.groups._group_by import DPGroupBy
+from skdp.central.groups._months import filter_months
 
 __all__ = [
     "DPPCA",
@@ -53,6 +54,7 @@ __all__ = [
     "DPTargetEncoder",
     "compare_groups",
     "discover_domain",
+    "filter_months",
     "propose_test_release",
     "sample_and_aggregate",
     "smooth_sensitivity_release",

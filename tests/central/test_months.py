@@ -1,0 +1,116 @@
+"""Counts and means of the last month that use earlier months: errors, coverage, breaks and mistakes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import DPGroupBy
+from skdp.central import filter_months
+from tests.conftest import often
+
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
+
+def release_months(n_cells, n_months, epsilon, change, seed=0, *, jump=None, weights=None):
+    """Release counts and means of cells that change each month; return the releases and the last true numbers."""
+    rng = np.random.default_rng(seed)
+    rates, centers = rng.lognormal(4.5, 1.0, n_cells), rng.uniform(20, 80, n_cells)
+    months = []
+    for month in range(n_months):
+        rates = rates * np.exp(rng.normal(0, change, n_cells))
+        centers = centers + rng.normal(0, 20 * change, n_cells)
+        if jump and month == jump[0]:
+            rates = rates * np.where(np.arange(n_cells) < jump[1] * n_cells, jump[2], 1)
+        key = np.repeat(np.arange(n_cells), rng.poisson(rates))
+        rows = pd.DataFrame({"k": key, "x": rng.normal(centers[key], 10).clip(0, 100)})
+        weight = None if weights is None else rng.choice(weights, len(rows))
+        model = DPGroupBy(epsilon, by="k", keys={"k": range(n_cells)}, bounds=(0.0, 100.0), totals=True)
+        model.set_params(max_weight=None if weights is None else max(weights), random_state=1000 * seed + month)
+        months.append(model.fit(rows, sample_weight=weight))
+    weight = np.ones(len(rows)) if weights is None else weight
+    count = np.bincount(key, weight, n_cells)
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(key, weight * rows["x"], n_cells) / count
+    return months, {"count": count, "x_mean": mean}
+
+
+def compare_errors(setting, seeds, **parameters):
+    """Return the ratio of the errors with and without earlier months, and the coverage, of counts and of means."""
+    squares, covered = {}, {}
+    for seed in seeds:
+        months, truth = release_months(*setting, seed, **parameters)
+        found, alone = filter_months(months)[:-1], months[-1].to_frame()[:-1]
+        for name, true in truth.items():
+            is_known = alone[name].notna().to_numpy() & np.isfinite(true)
+            errors = [((table[name] - true) ** 2)[is_known].sum() for table in (found, alone)]
+            squares[name] = squares.get(name, 0) + np.array(errors)
+            inside = found[f"{name}_lower"].le(true) & found[f"{name}_upper"].ge(true)
+            covered.setdefault(name, []).extend(inside[is_known])
+    ratios = {name: np.sqrt(new / old) for name, (new, old) in squares.items()}
+    return ratios, {name: (np.mean(part), len(part)) for name, part in covered.items()}
+
+
+SETTINGS = [
+    ((100, 12, 0.05, 0.02), {}, 0.7, 0.93),
+    ((100, 12, 0.05, 0.1), {}, 0.8, 0.92),
+    ((100, 12, 0.5, 0.05), {}, 1.0, 0.92),
+    ((100, 3, 0.1, 0.05), {}, 0.95, 0.92),
+    ((6, 12, 0.1, 0.05), {}, 0.95, 0.92),
+    ((100, 12, 0.05, 0.05), {"weights": (1.0, 5.0)}, 0.8, 0.92),
+    ((100, 12, 0.05, 0.05), {"jump": (8, 0.1, 3.0)}, 0.85, 0.92),
+    ((100, 12, 0.05, 0.05), {"jump": (11, 0.1, 3.0)}, 1.0, 0.89),
+]
+
+
+@pytest.mark.parametrize("case", often(SETTINGS, SETTINGS[:1] + SETTINGS[-1:]), ids=str)
+def test_earlier_months_decrease_errors_and_intervals_cover(case):
+    setting, parameters, largest, coverage = case
+    ratios, covered = compare_errors(setting, range(6 if setting[0] == 100 else 60), **parameters)
+    assert ratios["count"] <= largest
+    assert ratios["x_mean"] <= 1.02
+    for fraction, n in covered.values():
+        assert fraction >= coverage - 4.9 * np.sqrt(0.95 * 0.05 / n)
+
+
+def test_jump_of_all_cells_does_not_remain_in_the_estimates():
+    months, truth = release_months(50, 12, 1.0, 0.02, jump=(11, 1.0, 5.0))
+    error = filter_months(months)["count"][:-1] - truth["count"]
+    assert np.abs(error.mean()) < 1
+
+
+def test_totals_are_sums_of_cells_and_equal_months_gain_precision():
+    months, _ = release_months(40, 12, 0.1, 0.0)
+    found = filter_months(months)
+    assert found["count"].iloc[-1] == pytest.approx(found["count"].iloc[:-1].sum())
+    assert found["count_std_error"].iloc[-1] == pytest.approx(np.sqrt((found["count_std_error"].iloc[:-1] ** 2).sum()))
+    assert (found["count_std_error"] < months[-1].estimates_["count"][:, 1]).all()
+    wide = filter_months(months, confidence_level=0.99)
+    assert (wide["count_upper"] > found["count_upper"]).all()
+    assert list(found) == list(months[-1].to_frame())
+
+
+def fit(**parameters):
+    given = {"by": "k", "keys": {"k": ["a", "b"]}, "bounds": (0.0, 9.0), "random_state": 0} | parameters
+    return DPGroupBy(1.0, **given).fit(pd.DataFrame({"k": ["a", "b"], "x": [1.0, 2.0]}))
+
+
+def test_missing_means_are_filtered_where_they_were_released():
+    # The means of 1 row are missing in all months.
+    found = filter_months([fit(), fit()])
+    assert found[["x_mean", "x_mean_std_error", "x_mean_upper"]].isna().all(axis=None)
+    assert found["count"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("months", "error", "match"),
+    [
+        ([], ValueError, "`months` must have two releases or more, got 0"),
+        ([1, 2], TypeError, "`months` must contain fitted DPGroupBy, got int"),
+        ([{}, {"totals": True}], ValueError, "must have the same groups, counts and means"),
+        ([{"statistics": "count"}, {}], ValueError, "must have the same groups, counts and means"),
+    ],
+)
+def test_mistakes_raise_errors(months, error, match):
+    given = [fit(**month) if isinstance(month, dict) else month for month in months]
+    with pytest.raises(error, match=match):
+        filter_months(given)
