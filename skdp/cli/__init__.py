@@ -189,7 +189,7 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
         name = str(action.metavar)  # of a positional argument
         if action.option_strings:
             name = action.option_strings[0]
-            text = re.sub(rf"\b{action.dest}=(?:'(\w+)')?", rf"{name} \1", text)
+            text = re.sub(rf"\b{action.dest}=(?:'(\w+)'|True)?", rf"{name} \1", text)
         text = text.replace(f"`{action.dest}`", name)
         if isinstance(action.metavar, tuple):
             for value in action.metavar:

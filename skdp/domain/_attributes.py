@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral, Real
@@ -299,7 +299,7 @@ class Interval:
     (('1', '2', '3', '4', '5', '6', '7'), False, True)
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
-    >>> from datetime import date, timedelta
+    >>> from datetime import date
     >>> years = Interval(date(2000, 1, 1), date(2003, 1, 1), bins=3)
     >>> years.labels
     ('[2000-01-01, 2001-01-01)', '[2001-01-01, 2002-01-01)', '[2002-01-01, 2003-01-01]')
@@ -355,7 +355,7 @@ class Interval:
             )
         *inner, last = pairwise(self.edges)
         # The last bin is closed, so it may be a single day.
-        is_day = bool(inner) and type(last[0]) is date and last[0] == last[1]
+        is_day = bool(inner) and self.dtype == _DTYPES["date"] and last[0] == last[1]
         for lower, upper in inner if is_day else [*inner, last]:
             if lower >= upper:
                 raise ValueError(
@@ -602,24 +602,18 @@ def _edges_between(
         n_values = int((high - low) // step) + 1
         bins = bins or min(DEFAULT_BINS, n_values)
         if bins > n_values:
-            kind, remedy = "days", "For times of day, declare datetimes"
-            if step == 1:
-                kind, remedy = (
-                    "whole numbers",
-                    "For numbers with fractions, set real=True",
-                )
             raise ValueError(
-                f"`bins` of an Interval must be at most its {n_values} {kind}, got {bins}. "
-                f"{remedy}."
+                f"`bins` of an Interval must be at most its {n_values} whole numbers or "
+                f"days, got {bins}. For fractions, set real=True; for times of day, "
+                "declare datetimes."
             )
     return tuple(make_even_edges(low, high, int(bins or DEFAULT_BINS), step))
 
 
 def _find_step(edge: Edge, is_whole: bool) -> Any:
     """Return the distance of successive values of an interval with a given edge: of whole numbers or days; or None."""
-    if isinstance(edge, float):
-        return 1 if is_whole else None
-    return timedelta(days=1) if type(edge) is date else None
+    steps = {"number": 1 if is_whole else None, "date": timedelta(days=1)}
+    return steps.get(type_of_value(edge))
 
 
 def _find_whole_middle(low: float, high: float) -> int:

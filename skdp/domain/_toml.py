@@ -438,11 +438,12 @@ def cut_numbers(values: Sequence[Any], bins: int, *, has_bins: bool) -> Interval
         if stop - first <= max_bins:
             break
     try:
-        bounds = float(first * width), float(stop * width)
+        # Integers declare whole numbers.
+        convert: Any = int if is_whole else float
+        bounds = convert(first * width), convert(stop * width)
         n_bins = min(stop - first, bins) if has_bins else None
         with np.errstate(all="ignore"):
-            decimals = 0 if is_whole else None
-            return Interval(*bounds, bins=n_bins, decimals=decimals)
+            return Interval(*bounds, bins=n_bins)
     except (ValueError, OverflowError):
         raise ColumnError(
             "has a range that cannot be divided into bins with floats as edges"

@@ -174,7 +174,7 @@ def test_fraction_between_whole_bounds_is_outside_the_domain_and_between_edges_i
     for edges in (Interval([0, 5, 10]), Interval(0.0, 10.0, bins=2), Interval(0, 10, bins=2, real=True)):
         assert edges.encode(numbers).tolist() == [0, 0, 1, 1]
     assert Interval([0, 5, 10]) != Interval(0, 10, bins=2)
-    with pytest.raises(ValueError, match=r"at most its 2 whole numbers, got 10. .* set real=True"):
+    with pytest.raises(ValueError, match=r"at most its 2 whole numbers or days, got 10. .* set real=True"):
         Interval(0, 1, bins=10)
 
 
@@ -272,7 +272,9 @@ class TestDates:
         assert all(copied.values == interval.values for copied in copy_in_all_forms(interval))
 
     def test_more_bins_than_days_are_an_error(self):
-        with pytest.raises(ValueError, match=r"at most its 3 days, got 4. For times of day, declare datetimes"):
+        with pytest.raises(
+            ValueError, match=r"at most its 3 whole numbers or days, got 4. .* for times of day, declare datetimes"
+        ):
             skdp.Interval(DAYS[0], DAYS[2], bins=4)
         with pytest.raises(ValueError, match="must increase"):
             skdp.Interval([DAYS[0], DAYS[0]])
