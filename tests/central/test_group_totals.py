@@ -205,7 +205,9 @@ def test_group_without_values_is_empty_and_has_counts():
 
 def test_columns_of_a_table_do_not_depend_on_empty_groups():
     people = make_people().drop(columns="w")
-    full, empty = (make_groups().fit(rows).to_frame() for rows in (people, people.assign(income=math.nan)))
+    full, empty = (
+        make_groups(random_state=1).fit(rows).to_frame() for rows in (people, people.assign(income=math.nan))
+    )
     assert list(full) == list(empty)
     assert empty["income_mean"].isna().all()
 
@@ -307,9 +309,9 @@ def test_postprocessed_tables_are_not_negative_add_up_and_are_covered(shape, eps
             square = value.reshape(n_rows + 1, n_columns + 1)
             np.testing.assert_allclose(square[:-1].sum(0), square[-1], atol=1e-6)
             np.testing.assert_allclose(square[:, :-1].sum(1), square[:, -1], atol=1e-6)
-            assert value[-1] == pytest.approx(
-                max(raw[name].iloc[-1], 0), abs=1 if weighted or name != "count" else 0, rel=1e-3
-            )
+            # Each cell is rounded by up to 0.05 if rows have weights.
+            rounding = len(raw) / 20 if weighted or name != "count" else 0
+            assert value[-1] == pytest.approx(max(raw[name].iloc[-1], 0), abs=rounding, rel=1e-3)
             covered.append((lower <= true + 1e-6) & (true <= upper + 1e-6))
             errors.append([np.sum((numbers - true) ** 2) for numbers in (value, raw[name])])
     n_covered = 8 * len(true)
