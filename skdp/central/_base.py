@@ -71,7 +71,14 @@ Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]
 
 # Parameters with public facts that a note of method states, beside bounds.
-_METHOD_PARAMETERS = ("statistics", "by", "totals", "max_weight", "confidence_level")
+_METHOD_PARAMETERS = (
+    "statistics",
+    "by",
+    "totals",
+    "max_weight",
+    "max_rows_per_person",
+    "confidence_level",
+)
 
 # Protected part of a supervised model: whole records, or the target.
 RECORD, TARGET = "record", "target"

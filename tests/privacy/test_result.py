@@ -316,18 +316,21 @@ def table(**options):
 
 METHODS = {
     "a table": (
-        lambda: table(statistics=["count", "mean", 0.9], totals=True),
+        lambda: table(statistics=["count", "mean", 0.9], totals=True, max_rows_per_person=3),
         "DPGroupBy: Statistics (a number is a quantile): count, mean, 0.9. Groups: all combinations of the declared "
-        "values, also without rows, of sex. Totals over all values of each key are released, too. Intervals contain "
-        "the number of this table, with limited values and weights, with a probability of about 0.95, and exclude the "
-        "sampling error of a population. A value outside the bounds counts as the nearest bound: age from 0 to 40.",
+        "values, also without rows, of sex. Totals over all values of each key are released, too. Rows of a person "
+        "that the noise covers: 3. Intervals contain the number of this table, with limited values and weights, with a "
+        "probability of about 0.95, and exclude the sampling error of a population. A value outside the bounds counts "
+        "as the nearest bound: age from 0 to 40. Columns: sex, age. Mechanism: discrete K-norm on counts and sums of ",
     ),
     "counts": (
         lambda: table(statistics="count", confidence_level=0.9),
         "DPGroupBy: Statistics (a number is a quantile): count. Groups: all combinations of the declared values, also "
-        "without rows, of sex. Intervals contain the number of this table, with limited values and weights, with a "
-        "probability of about 0.9, and exclude the sampling error of a population.",
+        "without rows, of sex. Rows of a person that the noise covers: 1. Intervals contain the number of this table, "
+        "with limited values and weights, with a probability of about 0.9, and exclude the sampling error of a "
+        "population. Columns: sex, age. Mechanism: discrete Laplace on counts of groups.",
     ),
+    "reports": (lambda: sex(), "RandomizedResponseEncoder: Columns: sex. Mechanism: k-ary randomized response."),
 }
 
 
@@ -336,15 +339,22 @@ METHODS = {
 def test_statement_has_a_note_of_method(name):
     make, note = METHODS[name]
     ledger = skdp.PrivacyLedger(3.0)
-    people = PEOPLE.assign(age=[-5, 99] * 20)
+    people = SEX if name == "reports" else PEOPLE.assign(age=[-5, 99] * 20)
     alone = make().fit(people)
     for month in ("May", "June"):
-        clone(alone).set_params(ledger=ledger.with_title(month)).fit(people)
-    for statement, title in ((privacy_statement(alone), ""), (privacy_statement(ledger), "May: DPGroupBy, June: ")):
+        release = clone(alone).set_params(ledger=ledger.with_title(month)).fit(people)
+        if name == "reports":
+            release.transform(people)
+    _, kind, rest = note.partition(note.split(":")[0])
+    for statement, title in (
+        (privacy_statement(alone), kind),
+        (privacy_statement(ledger), f"May: {kind}, June: {kind}"),
+    ):
         text, page, record = read(statement)
-        assert record["method"] == [title + note]
-        assert f"Method:\n- {title}{note}\n" in text
-        assert f"<li>{title}{note}</li>" in page
+        (entry,) = record["method"]
+        assert entry.startswith(title + rest)
+        assert f"Method:\n- {entry}\n" in text
+        assert f"<li>{entry}</li>" in page
 
 
 def test_note_of_method_has_weights_and_each_release_that_differs():
@@ -353,9 +363,10 @@ def test_note_of_method_has_weights_and_each_release_that_differs():
         release = skdp.DPMean(1.0, bounds=(0, high), max_weight=2.5, ledger=ledger)
         release.fit(AGE, sample_weight=[1.5] * 40)
     ledger.charge(PrivacyGuarantee(0.5, relation="add_remove"), "manual")
-    notes = read(privacy_statement(ledger))[2]["method"]
-    assert [note.partition(" from ")[2] for note in notes] == ["0 to 40.", "0 to 50."]
+    *notes, manual = read(privacy_statement(ledger))[2]["method"]
+    assert [note.partition(" from ")[2].partition(".")[0] for note in notes] == ["0 to 40", "0 to 50"]
     assert "A weight above 2.5 counts as 2.5, and a missing or negative one as 0." in notes[0]
+    assert manual == "manual: Columns: all columns. Mechanism: not stated."
 
 
 def test_facts_of_a_guarantee_are_texts():

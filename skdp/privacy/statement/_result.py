@@ -415,6 +415,7 @@ _METHOD = {
     "totals": "Totals over all values of each key are released, too.",
     "bounds": "A value outside the bounds counts as the nearest bound: {}.",
     "max_weight": "A weight above {0} counts as {0}, and a missing or negative one as 0.",
+    "max_rows_per_person": "Rows of a person that the noise covers: {}.",
     "confidence_level": (
         "Intervals contain the number of this table, with limited values and weights, "
         "with a probability of about {}, and exclude the sampling error of a population."
@@ -427,9 +428,12 @@ def _describe_methods(steps: Iterable[StatedStep]) -> list[str]:
     names: dict[str, list[str]] = {}
     for step, guarantee, _ in steps:
         facts = dict(guarantee.method).items()
-        texts = (_METHOD.get(name, "{}").format(fact) for name, fact in facts)
+        texts = [_METHOD.get(name, "{}").format(fact) for name, fact in facts]
+        texts.append(
+            f"Columns: {join_names(guarantee.scope)}. "
+            f"Mechanism: {guarantee.mechanism or 'not stated'}."
+        )
         names.setdefault(" ".join(texts), []).append(step)
-    names.pop("", None)
     return [f"{', '.join(names[text])}: {text}" for text in names]
 
 
