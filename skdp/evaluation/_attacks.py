@@ -318,7 +318,7 @@ def _bound_accuracy(
         if {*field_.columns} == {*domain.columns} and (is_only_report or n_fields == 1):
             exact = oracle.guess_accuracy(prior)
     if exact is None:
-        return _bound_guess_accuracy(prior, encoder.guarantee_.epsilon)
+        return _bound_guess_accuracy(prior, encoder.guarantee_)
     if protocol.strategy == "sample":
         # A record reports one of n_fields fields with equal probability. Without a report
         # of the field, the best prediction is the most frequent value.
@@ -326,8 +326,8 @@ def _bound_accuracy(
     return float(exact)
 
 
-def _bound_guess_accuracy(prior: Floats, epsilon: float) -> float:
-    """Return the largest accuracy of guesses from reports of any epsilon-private protocol.
+def _bound_guess_accuracy(prior: Floats, guarantee: PrivacyGuarantee) -> float:
+    """Return the largest accuracy of guesses from reports with a guarantee, by its epsilon and by its losses.
 
     `prior` has the probability of each value.
     """
@@ -346,8 +346,13 @@ def _bound_guess_accuracy(prior: Floats, epsilon: float) -> float:
     # The sum of the left side over all reports is T.
     sums = np.cumsum(np.sort(prior)[::-1])
     # Numerator and denominator are divided by E, which may be infinite.
-    terms = sums / (1 + np.arange(prior.size) * np.exp(-epsilon))
-    return min(1.0, float(terms.max()))
+    terms = sums / (1 + np.arange(prior.size) * np.exp(-guarantee.epsilon))
+    # With the total variation d and the most frequent value u, P(guess v | v) is at most
+    # P(guess v | u) + d. Multiplied by P(v) <= P(u) and added up over the values except u,
+    # the accuracy is at most P(u) + (1 - P(u)) d.
+    variation = 2 * guarantee.guess_probability - 1
+    by_variation = prior.max() + (1 - prior.max()) * variation
+    return min(1.0, float(terms.max()), float(by_variation))
 
 
 @dataclass(frozen=True)
