@@ -102,10 +102,9 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     -----
     **Privacy.** The file contains the parameters, the declared values and the noisy
     statistics of all estimators in `estimator`. It contains the budgets of their ledgers,
-    without charges, paths and addresses. If `estimator` is or contains an estimator of
-    skdp, no `random_state` is saved, because the noise can be undone with seeds of
-    ensembles and searches, too: the loaded estimator draws secure noise, and the
-    guarantee of a seeded `fit` still states that it was not secure.
+    without charges, paths and addresses. No `random_state` is saved, because the noise can
+    be undone with seeds, also of ensembles and searches: the loaded estimator draws secure
+    noise, and the guarantee of a seeded `fit` still states that it was not secure.
     Other estimators may contain rows of the training data, such as nearest neighbors.
 
     The file has the format of skops [1]_, a ZIP file of JSON and arrays. Estimators of
@@ -136,12 +135,7 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
         )
     name = type(estimator).__name__
     try:
-        packer = Packer()
-        packed = packer.pack(estimator)
-        if packer.has_private:
-            # The noise could be undone with the seeds of ensembles and searches.
-            packed = Packer(has_seeds=False).pack(estimator)
-        data, types = _write_file(packed)
+        data, types = _write_file(Packer().pack(estimator))
     except ValueError:
         raise
     except Exception as error:  # an object that pickle or skops does not support
@@ -181,9 +175,8 @@ def load(
     Returns
     -------
     estimator
-        An estimator of the same class, with the same parameters and fitted attributes.
-        Estimators of skdp, and estimators in a file with one, have no seed
-        (`random_state`).
+        An estimator of the same class, with the same parameters and fitted attributes,
+        without a seed (`random_state`).
 
     Raises
     ------
@@ -414,10 +407,8 @@ _READER: ContextVar[_Reader | None] = ContextVar("reader", default=None)
 class Packer:
     """Converter of the objects of skdp in an object to records."""
 
-    def __init__(self, *, has_seeds: bool = True) -> None:
+    def __init__(self) -> None:
         self.ledger: PrivacyLedger | None = None
-        self.has_seeds = has_seeds
-        self.has_private = False
         # By the ids of objects, which may be in several places: the object and its copy.
         self._copies: dict[int, tuple[Any, Any]] = {}
 
@@ -445,7 +436,8 @@ class Packer:
     def _copy(self, value: Any) -> Any:
         """Return the record of an object, or a dict without seeds; another object itself."""
         if type(value) is dict and all(type(key) is str for key in value):
-            seeds = [] if self.has_seeds else _find_seeds(value)
+            # The noise could be undone with the seeds of ensembles and searches.
+            seeds = _find_seeds(value)
             if not seeds:
                 return value
             kept = dict(value)
@@ -465,13 +457,11 @@ class Packer:
             names = ("epsilon", "delta", "rho", "mu")
             return Record("PrivacyLedger", {x: getattr(value, x) for x in names})
         if _find_public_class(name) is type(value):
-            self.has_private = True
             try:
                 return Record(name, self.pack(_dump_estimator(value)))
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
         if _is_derived(value):
-            self.has_private = True
             _reject_secret(vars(value))
         if type(value) is dict:  # skops would convert the keys to text
             return Record("dict", self.pack(list(map(list, value.items()))))
@@ -531,8 +521,6 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
     # (empty before `fit`), and `_restore_fit`, which checks this dict and sets the state.
     parameters = estimator.get_params(deep=False)
     _reject_secret(parameters)
-    if "random_state" in parameters:
-        parameters["random_state"] = None
     fitted = {}
     if isinstance(estimator, ReportTransformer):
         # The guarantee and the probabilities follow from the protocol.

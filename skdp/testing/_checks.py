@@ -216,47 +216,31 @@ def check_errors(subject: Subject) -> None:
     """Check that tables with a secret value raise before a charge or are released, without this value in any output."""
     guarantee = subject.guarantee()
     for label, X in subject.odd_tables():
-        require_no_secret(subject, label, X, guarantee)
-
-
-def require_no_secret(subject: Subject, label: str, X: Any, guarantee: Any) -> None:
-    """Release a table with a secret value; fail if an output contains it or an error is charged.
-
-    `label` describes the secret value in messages, `X` is the table, and `guarantee` determines the budget of the
-    ledger.
-    """
-    ledger = RecordingLedger(guarantee, 1e3, bytearray())
-    prepared = subject.prepare(ledger=ledger)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            released = subject.release(prepared, X)
-        except Exception as error:
-            texts = list(list_error_texts(error))
-            is_expected = isinstance(error, TypeError | ValueError)
-            require(
-                is_expected and not ledger.log,
-                f"{label} must raise TypeError or ValueError before the charge, got "
-                f"{type(error).__name__} and {len(ledger.log)} charges. Check the "
-                "values first.",
-            )
-        else:
-            texts = [
-                repr(subject.describe(released)),
-                str(list_fitted_attributes(prepared)),
-            ]
-    texts += [str(warning.message) for warning in caught]
-    require(
-        not contains_secret(texts),
-        f"{label} must not be revealed, got it in an error, a warning, an attribute or"
-        " the release. Name the column instead, and `raise ... from None`.",
-    )
-
-
-def contains_secret(texts: Sequence[str]) -> bool:
-    """Return True if a string contains a secret value of `odd_tables`."""
-    text = "\n".join(texts)
-    return SECRET_TEXT in text or str(SECRET_NUMBER) in text
+        ledger = RecordingLedger(guarantee, 1e3, bytearray())
+        prepared = subject.prepare(ledger=ledger)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                released = subject.release(prepared, X)
+            except Exception as error:
+                texts = list(list_error_texts(error))
+                is_expected = isinstance(error, TypeError | ValueError)
+                require(
+                    is_expected and not ledger.log,
+                    f"{label} must raise TypeError or ValueError before the charge, got"
+                    f" {type(error).__name__} and {len(ledger.log)} charges. Check the "
+                    "values first.",
+                )
+            else:
+                texts = [repr(subject.describe(released))]
+                texts.append(str(list_fitted_attributes(prepared)))
+        texts += [str(warning.message) for warning in caught]
+        text = "\n".join(texts)
+        require(
+            SECRET_TEXT not in text and str(SECRET_NUMBER) not in text,
+            f"{label} must not be revealed, got it in an error, a warning, an attribute"
+            " or the release. Name the column instead, and `raise ... from None`.",
+        )
 
 
 def list_error_texts(error: BaseException | None) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import pandas as pd
@@ -410,25 +411,23 @@ def _make_error_replay(
 def _pair_draws(
     draws: Sequence[Draw], other_draws: Sequence[Draw]
 ) -> tuple[list[tuple[Draw, Draw]], list[str]]:
-    """Pair the draws of the two runs; return no pairs and findings if the draws do not match."""
+    """Pair the draws of the two runs; return no pairs and a finding if the draws do not match."""
     noise, other_noise = _select_noise(draws), _select_noise(other_draws)
-    pairs = list(zip(noise, other_noise, strict=False))
-    n_matching = sum(draw.sampler == other.sampler for draw, other in pairs)
-    if not n_matching == len(noise) == len(other_noise):
-        return [], ["which samplers are used depends on the rows"]
-    findings = []
-    for draw, other_draw in pairs:
-        n_scores, n_other_scores = len(list_scores(draw)), len(list_scores(other_draw))
-        if n_scores != n_other_scores or draw.shape != other_draw.shape:
-            findings.append(
-                f"the number of draws of {draw.sampler} depends on the rows"
-            )
-            continue
-        for name in ("rate", "variance", "scale"):
-            if draw.parameters.get(name) != other_draw.parameters.get(name):
-                findings.append(f"the scale of {draw.sampler} depends on the rows")
-    # Each finding is listed once.
-    return ([] if findings else pairs), list(dict.fromkeys(findings))
+    changed: set[str] = set()
+    for pair in zip_longest(noise, other_noise):
+        forms = [draw and _describe_draw(draw) for draw in pair]
+        if forms[0] != forms[1]:
+            changed |= {draw.sampler for draw in pair if draw}
+    if changed:
+        names = ", ".join(sorted(changed))
+        return [], [f"the sampler, number or scale of draws depends on rows: {names}"]
+    return list(zip(noise, other_noise, strict=True)), []
+
+
+def _describe_draw(draw: Draw) -> tuple[Any, ...]:
+    """Return everything of a draw that must not depend on the rows."""
+    scales = [draw.parameters.get(name) for name in ("rate", "variance", "scale")]
+    return draw.sampler, draw.shape, len(list_scores(draw)), *scales
 
 
 def _select_noise(draws: Sequence[Draw]) -> list[Draw]:

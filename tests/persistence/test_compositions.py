@@ -130,9 +130,11 @@ def test_seeds_of_private_estimators_are_not_saved(estimator):
         assert loaded.guarantee_ == fitted.guarantee_
 
 
-def test_seeds_of_files_without_private_estimators_are_saved():
+def test_files_without_private_estimators_have_no_seeds():
     forest = RandomForestClassifier(2, random_state=3).fit(X, Y)
-    assert skdp.load(io.BytesIO(save_bytes(forest)), trusted=TREES).random_state == 3
+    loaded = skdp.load(io.BytesIO(save_bytes(forest)), trusted=TREES)
+    assert {loaded.random_state, *(tree.random_state for tree in loaded.estimators_)} == {None}
+    np.testing.assert_array_equal(loaded.predict_proba(X), forest.predict_proba(X))
 
 
 class Holder(BaseEstimator):
