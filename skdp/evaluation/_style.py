@@ -62,15 +62,19 @@ class PanelDisplay:
         """Draw a legend below a new figure, or in the first panel of the caller (`ax`)."""
         # Outside of the axes, a legend could cover other figures of the caller.
         owner = self.figure_ if ax is None else self.ax_[0]
+        longest = max(len(handle.get_label()) for handle in handles)
         # Two columns of longer labels would be wider than the figure.
-        is_long = max(len(handle.get_label()) for handle in handles) > 30
-        n_columns = 1 if is_long else min(len(handles), 2)
-        layout = {"loc": "outside lower center", "ncols": n_columns}
-        if ax is None:
+        n_columns = 1 if longest > 30 else min(len(handles), 2)
+        layout: dict[str, Any] = {"loc": "outside lower center", "ncols": n_columns}
+        if ax is not None:
+            # A character has about 0.075 inches at 10 points, and a line with margins 0.8.
+            width = self.figure_.get_figwidth() * owner.get_position().width
+            layout = {"fontsize": 10 * min(width / (0.8 + 0.075 * longest), 1)}
+        else:
             # Panels keep their height beside a legend of more than two rows.
             n_more = max(math.ceil(len(handles) / n_columns) - 2, 0)
             self.figure_.set_figheight(self.figure_.get_figheight() + 0.22 * n_more)
-        owner.legend(handles=handles, frameon=False, **(layout if ax is None else {}))
+        owner.legend(handles=handles, frameon=False, **layout)
 
 
 def draw_plain_text(plot: Any) -> Any:

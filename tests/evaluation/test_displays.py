@@ -315,3 +315,16 @@ def test_names_and_values_are_drawn_without_formatting():
             figure.savefig(written := io.StringIO(), format="svg")
         drawn |= {unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", written.getvalue())}
     assert {"$x$", *pay, "$a$"} <= drawn
+
+
+def test_legend_of_long_names_is_within_narrow_axes_and_has_no_undefined_curve():
+    """In axes of 3.4 inches, both sides of the legend were cut, and a curve of nan had an entry."""
+    names = ["reported, SubsetSelectionEncoder", "private parity, RandomizedResponseEncoder", "undefined"]
+    keys = itertools.product(names, (1.0, 2.0), (0, 1))
+    rows = [(*key, "accuracy", np.nan if key[0] == "undefined" else 0.7, 80, 20) for key in keys]
+    axes = plt.subplots(figsize=(3.4, 3.4), layout="constrained")[1]
+    display = PrivacyCurveDisplay.from_curve(pd.DataFrame(rows, columns=["method", *NAMES]), ax=axes)
+    display.figure_.canvas.draw()
+    box, canvas = axes.get_legend().get_window_extent(), display.figure_.bbox
+    assert canvas.x0 <= box.x0 < box.x1 <= canvas.x1
+    assert texts(axes.get_legend().get_texts()) == [*names[:-1], "95 % interval"]

@@ -157,7 +157,7 @@ class PrivacyCurveDisplay(PanelDisplay):
             tidy_axes(axes, str(metric).replace("_", " "))
         handles = []
         for series, style in styles.items():
-            if (table["series"] == series).any():
+            if table.loc[table["series"] == series, "mean"].notna().any():
                 ls = "-" if lowest[series] < np.inf else "--"
                 handles.append(make_legend_entry(series, ls=ls, **style))
         handles.append(make_legend_entry("95 % interval", lw=2, alpha=0.6))
