@@ -66,11 +66,14 @@ def build_table(columns: dict[str, Column], target: str | None = None) -> Number
     frame, domain, spikes = {}, {}, {}
     for name, column in columns.items():
         numbers = column.numbers.clip(column.low, column.high)
-        options: dict[str, Any] = {"real": True}
+        n_bins, options = N_BINS, dict[str, Any](real=True)
         if column.decimals is not None:
             options = {"decimals": column.decimals}
             numbers = np.round(numbers, column.decimals)
-        domain[name] = Interval(column.low, column.high, bins=N_BINS, **options)
+            # At most as many bins as whole numbers.
+            if column.decimals == 0:
+                n_bins = int(min(N_BINS, column.high - column.low + 1))
+        domain[name] = Interval(column.low, column.high, bins=n_bins, **options)
         frame[name] = numbers.astype(int) if column.decimals == 0 else numbers
         if column.spike is not None:
             spikes[name] = column.spike

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain, DomainLike, draft_columns
+from skdp.domain import Domain, DomainLike, Interval, draft_columns
 from skdp.large import load_large
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
@@ -44,6 +45,7 @@ from skdp.synthesis.answers._rows import (
 )
 from skdp.synthesis.measure import NoiseBudget, measure_columns
 from skdp.synthesis.model import ColumnModel, NoisyCounts, draw_balanced, fit_columns
+from skdp.synthesis.private._cells import with_edges
 from skdp.synthesis.private._column_records import (
     ColumnRecords,
     drop_derived,
@@ -383,6 +385,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 max_values=1_000,
                 max_numbers=64,
             )
+            columns = dict(zip(modeled.names, modeled.columns, strict=True))
+            for name, values in public_values.items():
+                public_values[name] = _cut_equally(values, columns[name])
         included = [name for name in modeled.names if name not in excluded]
         modeled = select_columns(modeled, included)
         domain = complete_domain(modeled, self.domain, public_values)
@@ -483,3 +488,14 @@ def _warn(text: str) -> None:
     """Warn the caller of skdp, with the page of the guide on private columns."""
     level = find_stack_level()
     warn(text, UserWarning, about="guide/protected_columns", stacklevel=level)
+
+
+def _cut_equally(values: Any, column: Any) -> Any:
+    """Cut the numbers of a public column into as many bins with about equal counts, if they have bins."""
+    if not isinstance(values, Interval) or isinstance(values.edges[0], date):
+        return values
+    numbers = values.read(column)
+    ranks = np.linspace(0, 1, len(values.edges))[1:-1]
+    cuts = np.nanquantile(numbers, ranks, method="inverted_cdf")
+    ends = [values.edges[0], values.edges[-1]]
+    return with_edges(values, np.unique([*ends, *cuts]))

@@ -1,7 +1,6 @@
 """Marginals that "auto" selects for a workload and a target, and values that it counts together."""
 
 import itertools
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +11,6 @@ from skdp import DPMarginalSynthesizer, Interval
 from skdp.domain import Categories
 from skdp.synthesis.measure import MarginalPlan, group_rare_values, measure_and_fit
 from skdp.synthesis.model import Structure, estimate_total, merge_marginals
-from tests.conftest import quick_first
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_counts
 
 SIZES = (2, 3, 4, 3)
@@ -146,11 +144,10 @@ def test_error_of_a_pair_is_weighted_by_target_and_numbers_of_values(kind, power
     Pairs with the target have the weight 10, and pairs with a column of two values, such as column 0, have 1.5.
     """
     table = measure_pairs(target, kind=kind, amount=Fraction(1, 4))
-    # With Laplace noise, a part is kept for interactions with the target.
-    is_kept = kind == "laplace" and target is not None
-    assert table.budget.remaining <= Fraction(is_kept, 8)
+    assert table.budget.remaining == 0
     scaled = {1: [], 1.5: [], 10: []}
-    for marginal in table.marginals:
+    # Two measurements of a pair with Gaussian noise are one.
+    for marginal in merge_marginals(table.marginals):
         if len(marginal.clique) == 2:
             weight = 10 if target in marginal.clique else 1.5 if 0 in marginal.clique else 1
             scaled[weight].append(marginal.std_error * (weight * marginal.counts.size) ** power)
@@ -158,39 +155,6 @@ def test_error_of_a_pair_is_weighted_by_target_and_numbers_of_values(kind, power
     assert (scaled[1.5] == []) == (target == 0)
     assert scaled[1]
     assert np.concatenate(list(scaled.values())) == pytest.approx(scaled[1][0], rel=0.02)
-
-
-@pytest.mark.parametrize(("n_columns", "weight"), quick_first(2, [(10, 10), (70, 10), (40, 24)]))
-def test_weight_of_the_target_grows_up_to_60_columns(n_columns, weight):
-    """With 100 columns and a weight of 60, pairs are worse by a quarter, and predictions of the target not better."""
-    sizes = (3,) * n_columns
-    rows = dependent_rows(sizes, 400)
-    table = measure_pairs(0, amount=Fraction(n_columns, 4), sizes=sizes, rows=rows, max_cells=9**3)
-    # Two measurements of a pair are one. Pairs for which the first model had no room are measured once.
-    n_measured = Counter(marginal.clique for marginal in table.marginals if len(marginal.clique) == 2)
-    pairs = [m for m in merge_marginals(table.marginals) if n_measured[m.clique] == max(n_measured.values())]
-    errors = {marginal.std_error: 0 in marginal.clique for marginal in pairs}
-    with_target = [error for error, has_target in errors.items() if has_target]
-    others = [error for error, has_target in errors.items() if not has_target]
-    assert max(others) / min(with_target) == pytest.approx(weight ** (1 / 3), rel=0.02)
-
-
-@pytest.mark.parametrize(("n_columns", "is_scored"), [(60, True), (61, False)])
-def test_pairs_are_scored_again_for_at_most_60_columns(n_columns, is_scored):
-    """The second scores made pairs of 100 columns worse by a quarter."""
-    sizes = (2,) * n_columns
-    bits = np.random.default_rng(0).integers(0, 2, (2_000, n_columns))
-    table = private_counts(bits, sizes, make_budget("gaussian", HUGE))
-    n_measured, score = [], table.score
-
-    def count_and_score(*args, **options):
-        n_measured.append(len(table.marginals))
-        return score(*args, **options)
-
-    table.score = count_and_score
-    measure_and_fit(table, plan(sizes))
-    assert n_measured[0] == n_columns
-    assert (max(n_measured) > n_columns) == is_scored
 
 
 @pytest.mark.long

@@ -56,15 +56,7 @@ FREQUENT_PROPORTION = 0.2
 """Proportion of the records from which on a cell, such as the value 0, is a bin of its own."""
 
 MAX_NUMBERS = 160
-
-# Smallest count of a part that is divided again, in its standard errors. With Laplace
-# noise, one of 140 empty parts has a larger count, and a part has 32 parts, so that wrong
-# divisions end.
-MIN_PART_ERRORS = 3
 """Largest number of frequent numbers or narrow cells of a column that get cells of their own."""
-
-MIN_DIVIDED_STD_ERRORS = 20.0
-"""Standard errors above which a cell is divided: more than the noise of all its parts."""
 
 N_DIVISIONS = 10
 """Number of times that frequent cells are divided."""
@@ -118,15 +110,15 @@ def _find_numbers(
     """
     # Only columns with frequent wide cells spend these fractions of the budget.
     fraction = Fraction(1, 40 * max(1, len(cells)))
-    min_count = MIN_DIVIDED_STD_ERRORS * private.cell_error(fraction)
+    error = private.cell_error(fraction)
     wide = {}
     for column, fine in cells.items():
-        is_frequent = _mark_frequent(levels[column][0], fine, min_count)
+        is_frequent = _mark_frequent(levels[column][0], fine, error)
         if (is_wide := is_frequent & ~find_single(fine)).any():
             wide[column] = fine, is_wide
     if not wide:
         return cells
-    found = _divide_cells(private, wide, fraction, min_count)
+    found = _divide_cells(private, wide, fraction)
     refined = {column: add_cells(cells[column], found[column]) for column in found}
     private.refine(refined)
     for column, counts in private.measure_cells(refined, fraction).items():
@@ -145,9 +137,8 @@ def _divide_cells(
     private: PrivateCells,
     wide: Mapping[int, tuple[Interval, Mask]],
     fraction: Fraction,
-    min_count: float,
 ) -> dict[int, list[Any]]:
-    """Divide the marked cells of some columns, and again their parts with at least `min_count` records.
+    """Divide the marked cells of some columns, and again their frequent parts.
 
     Return the lower and upper edges of these parts, by index of the column. `fraction` of the budget is for the first
     counts of each column, and for all later ones.
@@ -155,15 +146,15 @@ def _divide_cells(
     found: dict[int, list[Any]] = {column: [] for column in wide}
     part = fraction
     for _ in range(N_DIVISIONS):
-        # Without a delta, later counts have ten times the error of the first ones.
-        min_count = max(min_count, MIN_PART_ERRORS * private.cell_error(part))
         divided = {column: divide_cells(*marked) for column, marked in wide.items()}
         parts = {column: fine for column, (fine, _) in divided.items()}
         private.refine(parts)
         wide = {}
         for column, counts in private.measure_cells(parts, part).items():
             fine, is_part = divided[column]
-            is_part &= _mark_frequent(counts, fine, min_count)
+            # One of 140 empty parts is marked in spite of Laplace noise, and a cell has 32
+            # parts, so wrong divisions end.
+            is_part &= _mark_frequent(counts, fine, private.cell_error(part))
             edges = make_edge_array(fine.edges, fine.dtype)
             found[column].append((edges[:-1][is_part], edges[1:][is_part]))
             if is_part.any():
@@ -175,10 +166,11 @@ def _divide_cells(
     return found
 
 
-def _mark_frequent(counts: Marginal, cells: Interval, min_count: float) -> Mask:
-    """Mark the cells that have many of the records, and at least `min_count`; shape (n_cells,)."""
+def _mark_frequent(counts: Marginal, cells: Interval, std_error: float) -> Mask:
+    """Mark the cells whose counts are clear and have many of the records; shape (n_cells,)."""
     noisy = counts.counts[: len(cells.edges) - 1]
-    return noisy >= max(min_count, float(noisy.sum()) / MAX_NUMBERS)
+    min_count = float(noisy.sum()) / MAX_NUMBERS
+    return noisy >= max(CLEAR_STD_ERRORS * std_error, min_count)
 
 
 @dataclass(frozen=True, eq=False)

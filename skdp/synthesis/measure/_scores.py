@@ -40,12 +40,6 @@ SCORE_FRACTION = Fraction(1, 6400)
 TARGET_WEIGHT, LABEL_WEIGHT, FAVORED_WEIGHT = 10.0, 1.5, 8.0
 """Weights of errors of pairs with the target, with two values, and of favored pairs (benchmarks/linked.py)."""
 
-TARGET_WEIGHT_PER_COLUMN = 0.6
-"""Smallest weight of errors of pairs with the target, per column: they are 2 / n_columns of all pairs."""
-
-MAX_WEIGHTED_COLUMNS = 60
-"""Largest number of columns for this weight: with 100, pairs are worse by a quarter, and the target is not better."""
-
 INTERACTION_WEIGHT = 2.0
 """Weight of errors of an interaction."""
 
@@ -82,20 +76,6 @@ class Scores:
         for clique, gain in self.gains.items():
             excess[clique] = max(0.0, gain - self.chance[clique])
         return excess
-
-    @property
-    def insignificant(self) -> set[Clique]:
-        """The marginals whose scores are compatible with independence."""
-        # A count n differs from its expectation by about sqrt(n) x, with x standard
-        # normal. The variance of |x| is 1 - E(|x|)**2, so the variance of the sum of
-        # these distances is 1 - E(|x|)**2 times the number of records.
-        sampling_error = math.sqrt((1 - MEAN_ABSOLUTE**2) * self.total)
-        cliques = set()
-        for clique, score in self.noisy.items():
-            std_error = math.hypot(self.std_errors[clique], sampling_error)
-            if score < self.chance[clique] + 3 * std_error:
-                cliques.add(clique)
-        return cliques
 
 
 def score_guesses(
@@ -307,21 +287,24 @@ class Candidates:
     plan: MarginalPlan
     budget: NoiseBudget
     fraction: Fraction
-    """Fraction of the budget for the chosen marginals and for the columns of `column_costs`."""
+    """Fraction of the budget for the chosen and the repeated marginals."""
     groups: ValueGroups
     gains: Mapping[Clique, float]
     excess: Mapping[Clique, float]
     """See `Scores.excess`."""
-    column_costs: Sequence[float] = ()
-    """Costs of the noise of all columns, if they are measured again."""
+    column_costs: Sequence[float]
+    """Costs of the noise of single columns."""
+    repeated: Mapping[Clique, Fraction]
+    """Marginals that are measured again with the chosen ones, and the fractions of the budget that they had."""
     measured: Collection[Clique] = ()
     """Marginals that are in the model already."""
-    deferred: Collection[Clique] = ()
-    """Candidates that are added to the model after all other candidates."""
-    target_weight: float = TARGET_WEIGHT
-    """Weight of errors of pairs with the target."""
     interactions: Mapping[Clique, ValueGroups] = field(default_factory=dict)
     """Groups of values with which interactions of at least three columns are measured."""
+
+    @property
+    def total(self) -> Fraction:
+        """The fraction of the budget that all marginals have together, with earlier measurements."""
+        return self.fraction + sum(self.repeated.values())
 
     def groups_of(self, clique: Clique) -> ValueGroups | None:
         """Return the group of each value with which a marginal is counted, by column; None if no value is grouped."""
@@ -331,6 +314,8 @@ class Candidates:
 
     def cost(self, clique: Clique) -> float:
         """Return the cost of the noise of a marginal: its weighted number of cells."""
+        if len(clique) == 1:
+            return self.column_costs[clique[0]]
         n_cells = 1
         groups = self.groups_of(clique) or [None] * len(clique)
         for column, group_of_value in zip(clique, groups, strict=True):
@@ -345,7 +330,7 @@ class Candidates:
         if len(clique) != 2:
             return INTERACTION_WEIGHT if clique in self.interactions else 1.0
         if self.plan.target in clique:
-            return self.target_weight
+            return TARGET_WEIGHT
         if clique in self.plan.favored:
             return FAVORED_WEIGHT
         return 1.0 if self.plan.labels.isdisjoint(clique) else LABEL_WEIGHT
@@ -383,11 +368,7 @@ class Candidates:
         for label in sorted(self.plan.labels):
             n_pairs = sum(label in clique for clique in (*self.measured, *chosen))
             if n_pairs < N_PAIRS_PER_LABEL:
-                dependent = [
-                    c
-                    for c in strongest
-                    if label in c and self.excess[c] > 0 and c not in self.deferred
-                ]
+                dependent = [c for c in strongest if label in c and self.excess[c] > 0]
                 pairs += dependent[:N_PAIRS_PER_LABEL]
         return pairs
 
@@ -400,17 +381,17 @@ class Candidates:
         # see `NoiseBudget.cost_power`. The noise that a marginal adds is the increase
         # of this sum.
         power = self.budget.cost_power
-        scale = self.budget.noise_scale(self.fraction)
+        scale = self.budget.noise_scale(self.total)
         costs = {}
         gains = {}
         for clique, gain in self.gains.items():
             costs[clique] = self.cost(clique)
             gains[clique] = gain * self.weight(clique)
-        spent = math.fsum(cost**power for cost in self.column_costs)
+        spent = math.fsum(self.cost(clique) ** power for clique in self.repeated)
 
-        def rank(clique: Clique) -> tuple[bool, bool, float]:
+        def rank(clique: Clique) -> tuple[bool, float]:
             efficiency = gains[clique] / costs[clique] ** (power / 2)
-            return clique in first, clique not in self.deferred, efficiency
+            return clique in first, efficiency
 
         graph, columns = self.plan.start_elimination(self.measured, self.interactions)
         max_cells = self.plan.max_cells

@@ -7,7 +7,6 @@
 # 5. second scores: measure one table with the target, compare pairs and marginals of three columns with the model, and
 #    search interactions.
 # 6. second counts: choose and measure as before; fit the model again.
-# With much noise, steps 5 and 6 are one table with the target or interactions, and the pairs again.
 # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
 #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
 # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm
@@ -47,10 +46,7 @@ from skdp.synthesis.measure._interactions import (
 )
 from skdp.synthesis.measure._plan import MarginalPlan, is_within
 from skdp.synthesis.measure._scores import (
-    MAX_WEIGHTED_COLUMNS,
     SCORE_FRACTION,
-    TARGET_WEIGHT,
-    TARGET_WEIGHT_PER_COLUMN,
     Candidates,
     IndependentColumns,
     Scores,
@@ -76,34 +72,11 @@ from skdp.synthesis.private._table import PrivateTable
 
 # Tuned by benchmarks/synthesis.py.
 COLUMNS_FRACTION = Fraction(1, 20)
-SECOND_ROUND_FRACTION = Fraction(1, 4)
-SECOND_SCORES_FRACTION = Fraction(1, 10)
-MAX_SECOND_ROUND_ERROR = 0.003
-"""Error of columns (total variation) above which there are no second scores."""
-
-# At epsilon 10, pairs of 100 columns are 25 % and of 160 columns 5 % worse with second
-# scores; payments (9 columns) are 30 % better, and Adult (14) is equal.
-MAX_SECOND_ROUND_COLUMNS = 60
+SECOND_ROUND_FRACTION, TABLE_ROUND_FRACTION = Fraction(1, 4), Fraction(3, 4)
+"""Fraction of the counts for the second round, without and with one table with the target."""
 
 INTERACTION_FRACTION = Fraction(1, 8)
 """Fraction of the counts of the second round with which an interaction is measured, about."""
-
-MAX_UNSPENT_FRACTION, MAX_TARGET_UNSPENT_FRACTION = Fraction(1, 32), Fraction(1, 8)
-"""Largest fraction of the counts that is kept for interactions if the noise is Laplace, and with a target.
-
-It is not spent if no interaction is found."""
-
-INTERACTIONS_FRACTION = Fraction(1, 32)
-"""Largest fraction of the budget for the counts of interactions if there are no second scores."""
-
-TABLE_ROUND_FRACTION = Fraction(3, 4)
-"""Fraction of the counts for one table with the target, after all pairs; its rest is for these pairs again."""
-
-CELLS_PER_PAIR_CELL = 32
-"""Largest number of cells of a clique with this table, relative to one of pairs alone."""
-
-MAX_SEARCH_ERROR = 0.03
-"""Error of columns (total variation) above which interactions are not searched."""
 
 MAX_COLUMN_WEIGHT = 20.0
 """Largest cost of the noise of a column, relative to the noise of a pair."""
@@ -193,27 +166,20 @@ def _measure_selected(
 ) -> FittedCounts:
     """Select marginals by noisy scores, measure them, and fit a model to all counts; spend the whole budget."""
     counts = count_columns(private, plan, COLUMNS_FRACTION)
-    column_error = estimate_column_error(private, plan, counts)
     lists = plan_scores(private, plan, counts)
-    # Without lists, scores would be noise. With a larger error, all counts would be.
-    if not lists or column_error > 1:
+    # Without lists, scores would be noise.
+    if not lists:
         count_columns(private, plan, private.budget.remaining)
         return fit_counts(plan.structure, private.marginals, numbers)
 
-    # Whether pairs and marginals of three columns are scored again, besides interactions.
-    is_small = 2 < len(plan.sizes) <= MAX_SECOND_ROUND_COLUMNS
-    is_precise = is_small and column_error < MAX_SECOND_ROUND_ERROR
     is_loaded = private.load(plan.sizes)
     search = None
-    if is_loaded and column_error < MAX_SEARCH_ERROR:
+    if is_loaded:
         search = plan_search(private, plan, float(counts[0].sum()))
-    scores, candidates = score_pairs(
-        private, plan, counts, lists, is_precise=is_precise
-    )
+    scores, candidates = score_pairs(private, plan, counts, lists)
     seeks_table = is_loaded and plan.target is not None and not plan.workload
     seeks_table = seeks_table and private.budget.is_gaussian
-    measure = measure_in_rounds if is_precise else measure_again
-    fitted = measure(
+    fitted = measure_in_rounds(
         private, candidates, scores, search, numbers, seeks_table=seeks_table
     )
     noisy_scores: dict[Clique, tuple[float, float]] = {}
@@ -256,15 +222,6 @@ def count_columns(
     return counts
 
 
-def estimate_column_error(
-    private: PrivateCounts, plan: MarginalPlan, counts: Sequence[Floats]
-) -> float:
-    """Estimate the total variation distance of columns from the truth if the remaining budget measures them alone."""
-    noise = private.budget.std_error(private.budget.remaining / len(plan.sizes))
-    error = MEAN_ABSOLUTE * noise * float(np.mean(plan.sizes)) / 2
-    return error / max(1.0, float(counts[0].sum()))
-
-
 # Step 2: scores
 
 
@@ -284,20 +241,25 @@ def plan_scores(
     for clique in plan.first_candidates:
         part = 1 + plan.labels.isdisjoint(clique)
         partition[0 if plan.target in clique else part].append(clique)
-    # The standard error of a score is at most a fifth of the number of records with the
-    # fraction 1/14, and all of it with 1/70. The largest possible score is twice it.
+    total = float(counts[0].sum())
     lists = []
     for cliques in partition:
-        if not cliques:
-            continue
-        min_fraction = Fraction(1, 70)
-        fraction = min(Fraction(1, 14), SCORE_FRACTION * len(cliques))
-        fraction = max(min_fraction, fraction)
-        max_error = counts[0].sum() * float(min_fraction / fraction)
-        std_error = private.budget.score_std_error(fraction, len(cliques))
-        if std_error <= max_error:
+        fraction = plan_fraction(private.budget, len(cliques), total)
+        if fraction:
             lists.append((cliques, fraction))
     return lists
+
+
+def plan_fraction(budget: NoiseBudget, n_scores: int, total: float) -> Fraction:
+    """Return the fraction of the budget for scores of a table with `total` records; 0 if they would be noise."""
+    # The standard error of a score is at most a fifth of the number of records with the
+    # fraction 1/14, and all of it with 1/70. The largest possible score is twice it.
+    min_fraction = Fraction(1, 70)
+    fraction = min(Fraction(1, 14), SCORE_FRACTION * n_scores)
+    fraction = max(min_fraction, fraction)
+    max_error = total * float(min_fraction / fraction)
+    is_clear = n_scores and budget.score_std_error(fraction, n_scores) <= max_error
+    return fraction if is_clear else Fraction(0)
 
 
 def score_pairs(
@@ -305,18 +267,14 @@ def score_pairs(
     plan: MarginalPlan,
     counts: Sequence[Floats],
     lists: Sequence[tuple[list[Clique], Fraction]],
-    *,
-    is_precise: bool,
 ) -> tuple[Scores, Candidates]:
     """Score lists of marginals against independent columns; also return the candidates of the first round.
 
     `counts` has the noisy counts of each column, and `lists` lists of marginals, each with the fraction of the budget
-    for its scores. A quarter of the rest is kept for the second round if it has scores, because the noise `is_precise`.
+    for its scores.
     """
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
     fraction = private.budget.remaining - score_fractions
-    if is_precise:
-        fraction *= 1 - SECOND_ROUND_FRACTION
     groups = group_columns(private, plan, counts, fraction)
     std_error = private.marginals[0].std_error
     independent = IndependentColumns(counts, std_error, groups)
@@ -335,12 +293,6 @@ def score_pairs(
             )
         )
     scores = reduce(join_scores, all_scores)
-    # With much noise, the pairs of many columns share the budget.
-    weight = TARGET_WEIGHT
-    if not is_precise and len(plan.sizes) <= MAX_WEIGHTED_COLUMNS:
-        weight = max(weight, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
-    # Before second scores, pairs that may be independent are not measured, and their
-    # fraction of the budget remains for these.
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
@@ -349,8 +301,7 @@ def score_pairs(
         gains=_weigh(scores.gains, plan.first_candidates),
         excess=_weigh(scores.excess, plan.first_candidates),
         column_costs=weigh_columns(plan, groups),
-        deferred=scores.insignificant if is_precise else (),
-        target_weight=weight,
+        repeated=dict.fromkeys(plan.columns, COLUMNS_FRACTION / len(plan.sizes)),
     )
     return scores, candidates
 
@@ -403,122 +354,23 @@ def measure_marginals(
     private: PrivateCounts,
     candidates: Candidates,
     chosen: Sequence[Clique],
-) -> None:
-    """Measure marginals, and all columns if they have costs, such that the weighted sum of errors is smallest."""
-    n_columns = len(candidates.column_costs)
-    marginals = [*candidates.plan.columns[:n_columns], *chosen]
-    costs = [*candidates.column_costs, *map(candidates.cost, chosen)]
-    allocated = private.budget.allocate(costs, candidates.fraction)
-    fractions = dict(zip(marginals, allocated, strict=True))
-    # The fractions of deferred candidates remain for the second round.
-    for clique in candidates.deferred:
-        fractions.pop(clique, None)
+) -> dict[Clique, Fraction]:
+    """Measure repeated and chosen marginals such that the weighted sum of their errors is smallest.
+
+    Return the fraction of the budget that each of them has by now.
+    """
+    had = {**dict.fromkeys(chosen, Fraction(0)), **candidates.repeated}
+    costs = list(map(candidates.cost, had))
+    wanted = private.budget.allocate(costs, candidates.total)
+    missing = {}
+    for (clique, earlier), fraction in zip(had.items(), wanted, strict=True):
+        if fraction > earlier:
+            missing[clique] = fraction - earlier
+    scale = candidates.fraction / sum(missing.values())
+    fractions = {clique: scale * fraction for clique, fraction in missing.items()}
     groups = {clique: candidates.groups_of(clique) for clique in fractions}
     private.measure(list(fractions), fractions.values(), groups)
-
-
-# Steps 5 and 6 without second scores
-
-
-def measure_again(
-    private: PrivateCounts,
-    candidates: Candidates,
-    scores: Scores,
-    search: Search | None,
-    numbers: NumberCounts,
-    *,
-    seeks_table: bool,
-) -> FittedCounts:
-    """Measure pairs, then one table with the target, or else interactions, and the pairs again; fit a model.
-
-    `seeks_table` states whether a table is chosen.
-    """
-    # With Gaussian noise, two measurements with parts of a budget are as good as one.
-    plan, budget = candidates.plan, private.budget
-    max_unspent = MAX_UNSPENT_FRACTION
-    if plan.target is not None:
-        max_unspent = MAX_TARGET_UNSPENT_FRACTION
-    if search and not budget.is_gaussian and 4 * search.fraction > max_unspent:
-        search = None
-    reserve = 4 * search.fraction if search else Fraction(0)
-    first = candidates
-    if seeks_table:
-        reserve = TABLE_ROUND_FRACTION
-        max_cells = plan.max_cells // CELLS_PER_PAIR_CELL
-        first = replace(candidates, plan=replace(plan, max_cells=max_cells))
-    chosen = first.choose()
-    fraction = candidates.fraction * (1 - reserve)
-    measure_marginals(private, replace(candidates, fraction=fraction), chosen)
-    fitted = fit_counts(plan.structure, private.marginals, numbers)
-    coarse: dict[Clique, ValueGroups] = {}
-    compared = None
-    if search:
-        compared = Comparison(
-            private, plan, search, model=fitted.model, excess=candidates.excess
-        )
-    if seeks_table:
-        found: Clique = ()
-        if search and compared:
-            found = choose_columns(search, compared, plan.target)
-        coarse = measure_target_table(
-            private,
-            plan,
-            model=fitted.model,
-            gains=scores.excess,
-            measured=chosen,
-            found=found,
-        )
-    added = list(coarse)
-    if search and compared and not coarse:
-        added, coarse = measure_interactions(
-            private, candidates, search, compared, measured=chosen
-        )
-    if budget.is_gaussian and reserve:
-        # Pairs for which the first model had no room.
-        wanted = set(candidates.choose()).difference(chosen)
-        gains = {c: gain for c, gain in candidates.gains.items() if c in wanted}
-        rest = replace(
-            candidates,
-            fraction=budget.remaining,
-            gains=gains,
-            measured=[*chosen, *added],
-            interactions=coarse,
-        )
-        measure_marginals(private, rest, [*chosen, *rest.choose()])
-        fitted = fit_counts(plan.structure, private.marginals, numbers)
-    elif added:
-        fitted = fit_counts(plan.structure, private.marginals, numbers)
-    return replace(fitted, searched=count_searched(search))
-
-
-def measure_interactions(
-    private: PrivateCounts,
-    candidates: Candidates,
-    search: Search,
-    compared: Comparison,
-    *,
-    measured: Sequence[Clique],
-) -> tuple[list[Clique], dict[Clique, ValueGroups]]:
-    """Search marginals that a model lacks, and measure them; return them, and their groups of values."""
-    plan = candidates.plan
-    found, groups = find_interactions(private, search, compared, Fraction(1, 2))
-    fraction = private.budget.remaining
-    if private.budget.is_gaussian:  # the rest is for pairs again
-        fraction = min(fraction / 2, INTERACTIONS_FRACTION)
-    interactions = Candidates(
-        plan=plan,
-        budget=private.budget,
-        fraction=fraction,
-        groups=candidates.groups,
-        gains=found,
-        excess=found,
-        measured=measured,
-        interactions=groups,
-    )
-    chosen = interactions.choose()
-    if chosen:
-        measure_marginals(private, interactions, chosen)
-    return chosen, groups
+    return {clique: had[clique] + fractions.get(clique, 0) for clique in had}
 
 
 # Steps 5 and 6: second scores and counts, relative to the first model
@@ -535,26 +387,35 @@ def measure_in_rounds(
 ) -> FittedCounts:
     """Measure pairs, score marginals against a model of them, and measure marginals with large errors; fit a model."""
     plan = candidates.plan
-    first = candidates.choose()
-    measure_marginals(private, candidates, first)
+    pairs = candidates.choose()
+    kept = TABLE_ROUND_FRACTION if seeks_table else SECOND_ROUND_FRACTION
+    first = replace(candidates, fraction=candidates.fraction * (1 - kept))
+    had = measure_marginals(private, first, pairs)
     model = fit_counts(plan.structure, private.marginals, numbers).model
-    measured = [clique for clique in first if clique not in candidates.deferred]
     coarse: dict[Clique, ValueGroups] = {}
     if seeks_table:
+        columns: Clique = ()
+        if search:
+            compared = Comparison(
+                private, plan, search, model=model, excess=candidates.excess
+            )
+            columns = choose_columns(search, compared, plan.target)
         coarse = measure_target_table(
-            private, plan, model=model, gains=scores.excess, measured=measured
+            private,
+            plan,
+            model=model,
+            gains=scores.excess,
+            measured=pairs,
+            found=columns,
         )
+    measured = [*pairs, *coarse]
     if coarse:
-        measured += coarse
         model = fit_counts(plan.structure, private.marginals, numbers).model
-    total, _ = estimate_total(private.marginals)
-    counts = [total * model.marginal(clique) for clique in plan.columns]
-    groups = group_columns(private, plan, counts, private.budget.remaining)
     n_uses = list_second_candidates(plan, model, measured)
-    second = score_marginals(private, model, n_uses, groups)
+    second = score_marginals(private, model, n_uses, candidates.groups)
     found: dict[Clique, float] = {}
     interactions: dict[Clique, ValueGroups] = {}
-    if search:
+    if search and not coarse:
         excess = {**scores.excess, **second.excess}
         compared = Comparison(private, plan, search, model=model, excess=excess)
         found, interactions = find_interactions(
@@ -564,18 +425,17 @@ def measure_in_rounds(
     for clique, gain in _weigh(second.gains, n_uses).items():
         if len(clique) == 2 or not is_within(clique, found):
             gains[clique] = gain
-    candidates = Candidates(
-        plan=plan,
-        budget=private.budget,
+    # With Gaussian noise, two measurements with parts of a budget are as good as one.
+    rest = replace(
+        candidates,
         fraction=private.budget.remaining,
-        groups=groups,
         gains={**gains, **found},
         excess={**_weigh(second.excess, n_uses), **found},
         measured=measured,
+        repeated=had if private.budget.is_gaussian else {},
         interactions={**coarse, **interactions},
     )
-    chosen = candidates.choose() or measured or plan.columns
-    measure_marginals(private, candidates, chosen)
+    measure_marginals(private, rest, rest.choose() or list(had))
     fitted = fit_counts(plan.structure, private.marginals, numbers)
     return replace(fitted, searched=count_searched(search))
 
@@ -586,8 +446,11 @@ def score_marginals(
     cliques: Collection[Clique],
     groups: ValueGroups,
 ) -> Scores:
-    """Score marginals by the distance of the records from the counts of a model."""
+    """Score marginals by the distance of the records from the counts of a model, unless these scores would be noise."""
     total, _ = estimate_total(private.marginals)
+    fraction = plan_fraction(private.budget, len(cliques), total)
+    if not fraction:
+        return Scores({}, {}, {}, total)
     guesses = {}
     chance = {}
     for clique, proportions in estimate_marginals(model, cliques).items():
@@ -595,7 +458,6 @@ def score_marginals(
             total * proportions, groups_of(clique, groups)
         )
         chance[clique] = MEAN_ABSOLUTE * float(np.sqrt(guesses[clique]).sum())
-    fraction = private.budget.remaining * SECOND_SCORES_FRACTION
     return score_guesses(
         private, guesses, chance, groups=groups, fraction=fraction, total=total
     )
