@@ -71,6 +71,7 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
     return lower, upper
 
 
+@lru_cache(maxsize=128)
 def log_upper(ratio: Fraction) -> float:
     """Return the smallest float that is proven to be at least log(ratio), for a ratio of at least 1."""
     # A float x is an upper bound of log(ratio) if the lower bound of e**x is at least

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Integers
 from skdp.base import find_decimals, parse_bounds
@@ -128,10 +129,16 @@ class Candidates:
 
     def find_start(self, candidate: Any) -> Any:
         """Return the start of the interval of a candidate on the line; the interval ends at the next start."""
-        start = 0 * candidate
-        for spacing, units, smallest in self._levels:
-            start = start + units * (-(-candidate // spacing) - smallest)
+        negative = -candidate
+        start = 0 * candidate - self._n_units_before
+        for spacing, units, _ in self._levels:
+            start -= units * (negative // spacing)  # rounded up
         return start
+
+    @cached_property
+    def _n_units_before(self) -> int:
+        """The length of the line from 0 to the first candidate."""
+        return sum(units * smallest for _, units, smallest in self._levels)
 
     @cached_property
     def length(self) -> int:
@@ -140,9 +147,30 @@ class Candidates:
 
     def find_candidate(self, cut: int) -> int:
         """Return the candidate of a cut of the line, in units of ``1 / VALUE_MASS``."""
-        position = min(cut // VALUE_MASS, self.length - 1)
-        numbers = range(self.first, self.last + 1)
-        return self.first - 1 + bisect_right(numbers, position, key=self.find_start)
+        # From the largest power of 100 down, with k a multiple of a power, and `rest` the
+        # position after the start of its interval. A block, from a multiple to the next one,
+        # has the intervals of all its numbers, and the first one is longer by `extra` units if
+        # k is a multiple of larger powers, too.
+        candidate = extra = 0
+        rest = min(cut // VALUE_MASS, self.length - 1) - self.find_start(0)
+        for spacing, units, block in reversed(self._blocks):
+            n_blocks = (rest - extra) // block
+            if n_blocks > 0 or not extra:
+                candidate += n_blocks * spacing
+                rest -= extra + n_blocks * block
+                extra = 0
+            extra += units
+        return candidate
+
+    @cached_property
+    def _blocks(self) -> list[tuple[int, int, int]]:
+        """Each power of 100 up to the range, its units, and the units of all multiples of lower powers in its block."""
+        blocks = []
+        block = 0
+        for spacing, units, _ in self._levels:
+            block = 100 * block + units
+            blocks.append((spacing, units, block))
+        return blocks
 
     @cached_property
     def grid(self) -> Integers:
@@ -161,22 +189,12 @@ class Masses:
     """
 
     candidates: Candidates
-    # The intervals of the candidates with values, ascending, and the numbers of values
-    # before each, and of all; shapes (n_cells,), (n_cells + 1,).
+    # The candidates with values, ascending, the starts of their intervals, and the numbers
+    # of values before each, and of all; shapes (n_cells,), (n_cells,), (n_cells + 1,).
+    numbers: Integers
     starts: Integers
-    widths: Integers
     n_before: Integers
     unit: int = 1
-
-    @classmethod
-    def of_candidates(
-        cls, candidates: Candidates, numbers: Integers, counts: Integers, unit: int
-    ) -> Self:
-        """Make the masses of ascending candidates `numbers` and the counts of their values, both (n_cells,)."""
-        starts = candidates.find_start(numbers)
-        widths = candidates.find_start(numbers + 1) - starts
-        n_before = np.append(0, np.cumsum(counts))
-        return cls(candidates, starts, widths, n_before, unit)
 
     @property
     def total(self) -> int:
@@ -190,29 +208,32 @@ class Masses:
 
     def mass_of(self, cut: int) -> int:
         """Return the mass of the values on the left of a cut."""
-        cell = int(np.searchsorted(self.starts, cut // VALUE_MASS, "right")) - 1
+        cell = int(self.starts.searchsorted(cut // VALUE_MASS, "right")) - 1
         if cell < 0:
             return 0
-        start, width = int(self.starts[cell]), int(self.widths[cell])
+        start = int(self.starts[cell])
+        width = self.candidates.find_start(int(self.numbers[cell]) + 1) - start
         part = min((cut - start * VALUE_MASS) // width, VALUE_MASS)
         n_before, n_until = self.n_before[cell : cell + 2].tolist()
         return VALUE_MASS * n_before + part * (n_until - n_before)
 
-    def find_first_cut(self, mass: int) -> int:
-        """Return the first cut with at least `mass` on its left; `last_cut` + 1 if there is none.
+    def find_first_cuts(self, masses: NDArray[Any]) -> list[int]:
+        """Return the first cut with at least a mass on its left, for masses from 1 to the mass of all values.
 
-        A value has the mass `VALUE_MASS`, and cuts are in units of ``1 / VALUE_MASS`` of the line.
+        A value has the mass `VALUE_MASS`, and cuts are in units of ``1 / VALUE_MASS`` of the line. `masses` has dtype
+        int64, or object for Python integers.
         """
-        if mass <= 0:
-            return 0
-        n_values = -(-mass // VALUE_MASS)  # rounded up
-        cell = int(np.searchsorted(self.n_before, n_values)) - 1
-        if cell == self.starts.size:
-            return self.last_cut + 1
-        n_before, n_until = self.n_before[cell : cell + 2].tolist()
-        missing_mass = mass - VALUE_MASS * n_before
-        part = -(-missing_mass // (n_until - n_before))
-        return int(self.starts[cell]) * VALUE_MASS + part * int(self.widths[cell])
+        n_values = -(-masses // VALUE_MASS)  # rounded up
+        cells = self.n_before.searchsorted(n_values.astype(np.int64)) - 1
+        n_before = self.n_before[cells].astype(masses.dtype)
+        parts = -(
+            (VALUE_MASS * n_before - masses) // (self.n_before[cells + 1] - n_before)
+        )
+        starts = self.starts[cells]
+        widths = self.candidates.find_start(self.numbers[cells] + 1) - starts
+        # The line may have more than 2**63 cuts.
+        intervals = zip(starts.tolist(), widths.tolist(), parts.tolist(), strict=True)
+        return [start * VALUE_MASS + part * width for start, width, part in intervals]
 
     def count_below(self, candidates: Integers) -> Integers:
         """Count the values below each candidate; (n_candidates,)."""
@@ -242,26 +263,32 @@ def read_masses(
         )
     )
     sizes = np.array(domain.sizes, int)
+    groups, numbers, counts = counted.merge()
     if totals:
-        cells = np.array(np.unravel_index(counted[0], (len(candidates), *sizes)))
+        cells = np.array(np.unravel_index(groups, (len(candidates), *sizes)))
         for axis, size in enumerate(sizes, 1):
             in_total = cells.copy()
             in_total[axis] = size
             cells = np.hstack([cells, in_total])
-            counted = np.hstack([counted, counted])
+        repeats = 1 << len(sizes)
         sizes += 1
-        counted[0] = np.ravel_multi_index(tuple(cells), (len(candidates), *sizes))
-        counted = ValueCounts((counted,)).merge()
-    groups, numbers, counts = counted
+        groups = np.ravel_multi_index(tuple(cells), (len(candidates), *sizes))
+        pairs = groups, np.tile(numbers, repeats), np.tile(counts, repeats)
+        groups, numbers, counts = ValueCounts((pairs,)).merge()
     n_groups = math.prod(sizes.tolist())
     limits = np.searchsorted(groups, np.arange(len(candidates) * n_groups + 1))
-    masses: list[list[Masses]] = [[] for _ in candidates]
-    for group, (start, stop) in enumerate(pairwise(limits)):
-        column = group // n_groups
-        part = numbers[start:stop]
-        masses[column].append(
-            Masses.of_candidates(candidates[column], part, counts[start:stop], unit)
-        )
+    n_before = np.append(0, np.cumsum(counts))
+    masses: list[list[Masses]] = []
+    for column, choices in enumerate(candidates):
+        edges = limits[column * n_groups : (column + 1) * n_groups + 1].tolist()
+        part = numbers[edges[0] : edges[-1]]
+        starts = choices.find_start(part)
+        masses.append([])
+        for start, stop in pairwise(edges):
+            inside = slice(start - edges[0], stop - edges[0])
+            n_in_group = n_before[start : stop + 1] - n_before[start]
+            group = Masses(choices, part[inside], starts[inside], n_in_group, unit)
+            masses[column].append(group)
     return masses
 
 
@@ -272,7 +299,7 @@ def _list_values(
     candidates: Sequence[Candidates],
     max_weight: float | None,
 ) -> list[ValueCounts]:
-    """Return the group, the candidate and the weight of each value of all columns; shape (3, n_values) per column.
+    """Return the group, the candidate and the weight of each value of all columns.
 
     The groups of all columns are numbered one after the other, and weights are in units of 1 / `WEIGHT_UNITS`.
     """
@@ -286,14 +313,16 @@ def _list_values(
     if max_weight is not None:
         rounded = np.rint(read_weights(table, max_weight) * WEIGHT_UNITS)
         weights = rounded.astype(np.int64)
+    is_declared = (groups < domain.size) & (weights > 0)
     parts = []
     for index, (column, choices) in enumerate(zip(columns, candidates, strict=True)):
-        is_counted = ~np.isnan(column) & (groups < domain.size) & (weights > 0)
-        numbers = choices.round(column[is_counted])
+        is_counted = ~np.isnan(column) & is_declared
+        values = column[is_counted]
+        numbers = choices.round(values)
         if choices.is_declared:
-            _check_decimals(names[index], column[is_counted], numbers, choices)
+            _check_decimals(names[index], values, numbers, choices)
         group = groups[is_counted] + index * domain.size
-        parts.append(np.stack([group, numbers, weights[is_counted]]))
+        parts.append((group, numbers, weights[is_counted]))
     return [ValueCounts(tuple(parts))]
 
 
@@ -490,9 +519,14 @@ class CutScores:
     fraction: Fraction
 
     @cached_property
+    def _masses_of_limits(self) -> tuple[int, int]:
+        """The masses on the left of `low` and of `high`."""
+        return self.masses.mass_of(self.low), self.masses.mass_of(self.high)
+
+    @cached_property
     def _target(self) -> int:
         """The mass on the left of the best cut, times the denominator of the fraction."""
-        start, stop = self.masses.mass_of(self.low), self.masses.mass_of(self.high)
+        start, stop = self._masses_of_limits
         return self.fraction.denominator * start + self.fraction.numerator * (
             stop - start
         )
@@ -501,29 +535,47 @@ class CutScores:
         """Return minus the score of a cut."""
         return abs(self.fraction.denominator * self.masses.mass_of(cut) - self._target)
 
-    def _find_first_cut(self, excess: int) -> int:
-        """Return the first cut whose mass exceeds the target by at least `excess`; ``high + 1`` if there is none.
+    def _find_first_cuts(self, excesses: Sequence[int]) -> list[int]:
+        """Return the first cuts whose mass exceeds the target by at least `excesses`; ``high + 1`` if there is none.
 
-        A cut is a position on the line of candidates in units of ``1 / VALUE_MASS``. The target and `excess` are
-        multiplied by the denominator of the fraction.
+        A cut is a position on the line of candidates in units of ``1 / VALUE_MASS``. The target and `excesses` are
+        multiplied by the denominator of the fraction, and at most it times the mass of all values.
         """
-        mass = -(-(self._target + excess) // self.fraction.denominator)  # rounded up
-        if mass > self.masses.mass_of(self.high):
-            return self.high + 1
-        return max(self.masses.find_first_cut(mass), self.low)
+        largest = 2 * self.fraction.denominator * self.masses.total * VALUE_MASS
+        dtype = np.int64 if largest < 1 << 62 else object
+        sums = np.array(excesses, dtype) + self._target
+        masses = -(-sums // self.fraction.denominator)  # rounded up
+        start, stop = self._masses_of_limits
+        cuts = np.full(masses.size, self.low, object)
+        cuts[masses > stop] = self.high + 1
+        inside = np.flatnonzero((masses > start) & (masses <= stop))
+        cuts[inside] = self.masses.find_first_cuts(masses[inside])
+        return cuts.tolist()
 
     @cached_property
     def _smallest_distance(self) -> int:
         """Minus the best score."""
-        nearest = min(self._find_first_cut(0), self.high)
+        nearest = min(self._find_first_cuts([0])[0], self.high)
         return min(self._distance(nearest), self._distance(max(nearest - 1, self.low)))
 
-    def find_cuts_within(self, deficit: int) -> tuple[int, int]:
-        """Return the range of cuts, counted from `low`, whose scores are at most this far below the best score."""
-        largest_distance = self._smallest_distance + deficit
-        return self._find_first_cut(-largest_distance) - self.low, self._find_first_cut(
-            largest_distance + 1
-        ) - self.low
+    def find_cuts_within(self, deficits: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the ranges of cuts, counted from `low`, whose scores are at most this far below the best score.
+
+        The deficits are ascending, and all ranges after the first range of all cuts are omitted.
+        """
+        smallest = self._smallest_distance
+        largest = max(self._distance(self.low), self._distance(self.high)) - smallest
+        n_partial = bisect_left(deficits, largest)
+        distances = [smallest + deficit for deficit in deficits[:n_partial]]
+        cuts = self._find_first_cuts(
+            [-distance for distance in distances]
+            + [distance + 1 for distance in distances]
+        )
+        limits = [cut - self.low for cut in cuts]
+        ranges = list(zip(limits[:n_partial], limits[n_partial:], strict=True))
+        if n_partial < len(deficits):
+            ranges.append((0, self.high - self.low + 1))
+        return ranges
 
     def find_deficit(self, index: int) -> int:
         """Return the best score minus the score of a cut, which is counted from `low`."""

@@ -248,8 +248,9 @@ class SparkTable(LargeTable):
 
     def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
         """Count pairs of integers in the tasks, and let Spark add the counts of equal pairs."""
-        counts = np.stack(self._sum_partitions(names, summary, ["group", "number"]))
-        return ValueCounts((counts[:, counts[2] > 0],))
+        pairs = self._sum_partitions(names, summary, ["group", "number"])
+        groups, numbers, counts = (column[pairs[2] > 0] for column in pairs)
+        return ValueCounts(((groups, numbers, counts),))
 
     def count_texts(
         self, names: Sequence[Any], summary: Any

@@ -46,6 +46,7 @@ duckdb = Extra("duckdb")
 
 Tables = Generator[Any, None, None]
 Sums = list[Integers]
+Pairs = tuple[Integers, Integers, Integers]
 
 REPEATED_IDS = "`person` has repeated entries. Pass one row for each record."
 
@@ -143,29 +144,77 @@ class Summary(Protocol):
 class ValueCounts:
     """The number of rows of each pair of a group and a value, both integers."""
 
-    # Arrays of shape (3, n_pairs): groups, values and numbers of rows. Pairs may be
-    # repeated in several parts.
-    parts: tuple[Integers, ...] = ()
+    # Groups, values and numbers of rows, each of shape (n_pairs,). Pairs may be repeated.
+    parts: tuple[Pairs, ...] = ()
 
     def __add__(self, other: ValueCounts) -> ValueCounts:
         """Add the counts of further rows."""
         added = ValueCounts(self.parts + other.parts)
-        first, *rest = added.parts
+        n_first, *n_rest = (groups.size for groups, _, _ in added.parts)
         # So each pair is merged a few times only.
-        if sum(part.shape[1] for part in rest) > first.shape[1]:
+        if sum(n_rest) > n_first:
             return ValueCounts((added.merge(),))
         return added
 
-    def merge(self) -> Integers:
-        """Return the distinct pairs, ascending, and their numbers of rows; shape (3, n_pairs)."""
-        pairs = np.concatenate([np.zeros((3, 0), np.int64), *self.parts], axis=1)
-        pairs = pairs[:, np.lexsort(pairs[1::-1])]
-        is_new = (np.diff(pairs[:2], prepend=pairs[:2, :1] - 1) != 0).any(axis=0)
-        first_rows = np.flatnonzero(is_new)
-        merged = pairs[:, first_rows]
-        if first_rows.size:
-            merged[2] = np.add.reduceat(pairs[2], first_rows)
-        return merged
+    def merge(self) -> Pairs:
+        """Return the distinct pairs, ascending: groups, values and numbers of rows, each of shape (n_pairs,)."""
+        parts = [part for part in self.parts if part[0].size]
+        if not parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        (low_group, high_group), (low_value, high_value) = (
+            _find_range(part[axis] for part in parts) for axis in (0, 1)
+        )
+        n_values = high_value - low_value + 1
+        if (high_group - low_group + 1) * n_values >= 1 << 63:
+            return _merge_ranks(parts)
+        # A pair is sorted as one integer, which is faster than by groups and values.
+        merged = []
+        for groups, values, counts in parts:
+            keys = (groups - low_group) * n_values
+            keys += values
+            keys -= low_value
+            merged.append(_add_equal_keys(keys, counts))
+        keys, n_rows = map(np.concatenate, zip(*merged, strict=True))
+        # Parts of separate columns have separate groups.
+        if not (keys[1:] > keys[:-1]).all():
+            keys, n_rows = _add_equal_keys(keys, n_rows)
+        # In place: memory that the process did not have before takes longer than this.
+        groups = keys // n_values
+        values = np.remainder(keys, n_values, out=keys)
+        groups += low_group
+        values += low_value
+        return groups, values, n_rows
+
+
+def _find_range(arrays: Iterable[Integers]) -> tuple[int, int]:
+    """Return the smallest and the largest number of arrays that are not empty."""
+    lows, highs = zip(*((array.min(), array.max()) for array in arrays), strict=True)
+    return int(min(lows)), int(max(highs))
+
+
+def _add_equal_keys(keys: Integers, counts: Integers) -> tuple[Integers, Integers]:
+    """Return the distinct keys, ascending, and the sums of their counts; counts of 1 need no order, which is faster."""
+    is_single = bool((counts == 1).all())
+    if is_single:
+        keys.sort()
+    else:
+        order = np.argsort(keys, kind="stable")
+        keys, counts = keys[order], counts[order]
+    is_first = np.ones(keys.size, bool)
+    np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+    first_rows = np.flatnonzero(is_first)
+    if is_single:
+        return keys[first_rows], np.diff(first_rows, append=keys.size)
+    return keys[first_rows], np.add.reduceat(counts, first_rows)
+
+
+def _merge_ranks(parts: Sequence[Pairs]) -> Pairs:
+    """Merge pairs that are too far apart for keys of 64 bits, by the ranks of their groups and values."""
+    groups, values, counts = map(np.concatenate, zip(*parts, strict=True))
+    groups, group_ranks = np.unique(groups, return_inverse=True)
+    values, value_ranks = np.unique(values, return_inverse=True)
+    first, second, counts = ValueCounts(((group_ranks, value_ranks, counts),)).merge()
+    return groups[first], values[second], counts
 
 
 class Release(Protocol):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -766,7 +767,7 @@ def _score_gaps(scores: ArrayLike) -> NDArray:
 def unimodal_choice(
     source: ByteSource,
     size: int,
-    within: Callable[[int], tuple[int, int]],
+    within: Callable[[Sequence[int]], list[tuple[int, int]]],
     gap: Callable[[int], int],
     rate: Fraction | int,
     scores: Callable[[], ArrayLike] = tuple,
@@ -784,8 +785,9 @@ def unimodal_choice(
     size : int
         The number of candidates, at least 1.
     within : callable
-        Function of an integer g >= 0. Returns the range (start, stop) of the candidates
-        whose scores are at least the best score minus g.
+        Function of a sequence of ascending integers g >= 0. Returns the range (start, stop)
+        of the candidates whose scores are at least the best score minus g, for each g.
+        Ranges after the first range of all candidates may be omitted.
     gap : callable
         Function of an index. Returns the best score minus the score of this candidate,
         an integer.
@@ -811,7 +813,9 @@ def unimodal_choice(
     >>> unimodal_choice(
     ...     SeededSource(0),
     ...     size,
-    ...     within=lambda far: (max(best - far, 0), min(best + far + 1, size)),
+    ...     within=lambda gaps: [
+    ...         (max(best - gap, 0), min(best + gap + 1, size)) for gap in gaps
+    ...     ],
     ...     gap=lambda index: abs(index - best),
     ...     rate=Fraction(1, 1000),
     ... )
@@ -826,25 +830,21 @@ def unimodal_choice(
     # candidate, and rarely accepted.
     size = check_size(size, min_val=1, max_val=None, name="size")
     rate = check_rational("rate", rate)
-    halving = Fraction(711, 1024)  # slightly more than log(2)
-    ranges: list[tuple[int, int]] = []
-    for band in range(size.bit_length() + 20):
-        ranges.append(within(math.ceil((band + 1) * halving / rate) - 1))
-        if ranges[-1] == (0, size):
-            break
-    else:
-        ranges.append((0, size))
+    everything = (0, size)
+    ranges = [*within(_list_gaps(rate, size.bit_length() + 20)), everything]
+    ranges = ranges[: ranges.index(everything) + 1]
 
     # A band is its range without the range of the band before, so it consists of two
     # intervals. Its integer weight is its number of candidates times
     # 2**(last_band - band).
     inner = [(ranges[0][0], ranges[0][0]), *ranges[:-1]]
     last_band = len(ranges) - 1
-    cumulative = [0]
-    for band, (start, stop) in enumerate(ranges):
-        inner_start, inner_stop = inner[band]
-        n_candidates = stop - start - (inner_stop - inner_start)
-        cumulative.append(cumulative[-1] + (n_candidates << last_band - band))
+    lengths = [0, *(stop - start for start, stop in ranges)]
+    weights = [
+        lengths[band + 1] - lengths[band] << last_band - band
+        for band in range(last_band + 1)
+    ]
+    cumulative = list(accumulate(weights, initial=0))
     while True:
         with watch_draws(None):
             # A watcher gets only the selected index, not the proposals.
@@ -855,9 +855,24 @@ def unimodal_choice(
         # Skip the range of the band before.
         if index >= inner_start:
             index += inner_stop - inner_start
-        weight = partial(exp_minus_bounds, gap(index) * rate)
-        # A uniform number below 2**-band begins with `band` zero bits.
-        if Uniform(source, 0, band).is_below(weight):
+        exponent = gap(index) * rate
+        # A uniform number below 2**-band begins with `band` zero bits. Of its further bits,
+        # some are always required, except for the weight 1.
+        uniform = Uniform(source, 0, band)
+        if exponent:
+            uniform.extend()
+        if uniform.is_below(partial(exp_minus_bounds, exponent)):
             return notify_watcher(
                 "exponential_mechanism", index, scores=scores, rate=rate
             )
+
+
+@lru_cache(maxsize=32)
+def _list_gaps(rate: Fraction, n_bands: int) -> tuple[int, ...]:
+    """Return for each band of `unimodal_choice` the largest gap of scores in it."""
+    halving = Fraction(711, 1024) / rate  # slightly more than log(2)
+    numerator, denominator = halving.as_integer_ratio()
+    # The largest integers below the multiples of `halving`.
+    return tuple(
+        (band * numerator - 1) // denominator for band in range(1, n_bands + 1)
+    )

@@ -11,7 +11,7 @@ import pytest
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, PrivacyLedger
-from skdp.central._quantiles import Candidates, Masses, score_endpoints
+from skdp.central._quantiles import VALUE_MASS, Candidates, Masses, score_endpoints
 from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.testing import replay_release
 from tests.conftest import diagonal, often
@@ -23,12 +23,16 @@ PROBABILITIES = [Fraction(1, 2), Fraction(1, 10), Fraction(3, 4)]
 HALF = PrivacyBudget("epsilon", Fraction(1, 2))
 
 
+def make_masses(numbers, counts, candidates=CANDIDATES):
+    return Masses(candidates, numbers, candidates.find_start(numbers), np.append(0, np.cumsum(counts)))
+
+
 def make_scores(counts, probability, budget=HALF, tail=Fraction(1, 40), *, is_upper=False):
     """Score the endpoints around the candidate 4 for values at 0, 2, 3, 4, or at 8, 6, 5, 4."""
     values = np.array([8, 6, 5, 4] if is_upper else [0, 2, 3, 4])
     order = np.argsort(values)
     cells = values[order], np.array(counts)[order]
-    masses = Masses.of_candidates(CANDIDATES, *cells, unit=1)
+    masses = make_masses(*cells)
     probability = 1 - probability if is_upper else probability
     candidates, scores, rate = score_endpoints(4, masses, probability, budget, tail, is_upper=is_upper)
     assert candidates == values.tolist()
@@ -67,7 +71,7 @@ def test_interval_misses_the_quantile_of_no_table_more_often_than_stated(probabi
     values = np.array([0, 2, 3, 4, 5, 6, 8])
     largest = 0.0
     for counts in itertools.product(range(3), repeat=7):
-        masses = Masses.of_candidates(CANDIDATES, values, np.array(counts), unit=1)
+        masses = make_masses(values, np.array(counts))
         missed = 0.0
         for is_upper in (False, True):
             _, scores, rate = score_endpoints(4, masses, probability, budget, tail, is_upper=is_upper)
@@ -244,3 +248,31 @@ def test_no_budget_is_spent_on_intervals_without_them():
     assert list(without.to_frame()) == ["x_median", "x_q90"]
     assert without.guarantee_.losses[0].epsilon == pytest.approx(0.15)
     assert with_intervals.guarantee_.losses[0].epsilon == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize("largest", [3, 2**40])
+def test_first_cut_has_at_least_a_mass_on_its_left(largest):
+    """With large weights, masses exceed 64 bits."""
+    rng = np.random.default_rng(0)
+    candidates = Candidates(-300.0, 700.0, 2)
+    numbers = np.unique(np.append(rng.integers(-30_000, 70_000, 40), [-30_000, 0, 10_000, 70_000]))
+    masses = make_masses(numbers, rng.integers(1, largest + 1, numbers.size), candidates)
+    whole = masses.total * VALUE_MASS
+    wanted = [1, VALUE_MASS, VALUE_MASS + 1, whole - 1, whole, *(whole * i // 97 for i in range(1, 97))]
+    cuts = masses.find_first_cuts(np.array(wanted, np.int64 if largest == 3 else object))
+    for mass, cut in zip(wanted, cuts, strict=True):
+        assert masses.mass_of(cut - 1) < mass <= masses.mass_of(cut)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "decimals"), [(-4.0, 4.0, None), (0.0, 1.0, 0), (-350.0, 120.0, 1), (250.0, 90_000.0, 0)]
+)
+def test_candidate_of_a_cut_contains_it(low, high, decimals):
+    candidates, rng = Candidates.between(low, high, decimals), np.random.default_rng(0)
+    length = candidates.length
+    assert candidates.find_start(candidates.first) == 0
+    for position in {0, length - 1, *range(min(length, 300)), *rng.integers(0, length, 500).tolist()}:
+        for cut in (position * VALUE_MASS, (position + 1) * VALUE_MASS - 1):
+            found = candidates.find_candidate(cut)
+            assert candidates.find_start(found) <= position < candidates.find_start(found + 1)
+    assert candidates.find_candidate(length * VALUE_MASS) == candidates.last

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from sklearn.base import clone
 
 from skdp import DPGroupBy, DPHistogram, DPMarginalSynthesizer, PrivacyLedger
 from skdp.engines import synthesize_file
-from skdp.large import open_large
+from skdp.large import ValueCounts, open_large
 from tests.conftest import diagonal
 from tests.engines.tables import SURVEY, make_synthesizer, survey, write
 
@@ -228,3 +229,20 @@ def test_unsupported_options_of_lazy_tables_raise_an_error(rows, params, given, 
     with pytest.raises(error, match=match):
         make_synthesizer(ledger=ledger, **params).fit(pl.from_arrow(rows).lazy(), **given)
     assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("spread", [3, 10**6, 2**62])
+@pytest.mark.parametrize("largest_count", [1, 5])
+def test_counts_of_pairs_equal_counts_one_by_one(spread, largest_count):
+    """With a spread of 2**62, a group and a value do not fit into one integer of 64 bits."""
+    rng = np.random.default_rng(0)
+    counts, expected = ValueCounts(), Counter()
+    assert [column.size for column in counts.merge()] == [0, 0, 0]
+    for size in (0, 300, 1, 50, 200):
+        values = rng.choice(rng.integers(-spread, spread, 40), size)
+        part = rng.integers(-2, 3, size), values, rng.integers(1, largest_count + 1, size)
+        counts += ValueCounts((part,))
+        for group, value, count in zip(*map(np.ndarray.tolist, part), strict=True):
+            expected[group, value] += count
+    groups, values, n_rows = (column.tolist() for column in counts.merge())
+    assert list(zip(groups, values, n_rows, strict=True)) == [(*pair, n) for pair, n in sorted(expected.items())]

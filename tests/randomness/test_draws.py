@@ -60,14 +60,17 @@ def test_unimodal_choice_draws_candidates_by_their_scores(monkeypatch, rate):
     """Enumerate all drawn positions: a candidate has a power of 2 of them, which its coin reduces to its weight."""
     gaps, taken = [9, 4, 4, 1, 0, 0, 2, 7], []
 
-    def within(far):
-        inside = [index for index, gap in enumerate(gaps) if gap <= far]
-        return inside[0], inside[-1] + 1
+    def within(fars):
+        inside = [[index for index, gap in enumerate(gaps) if gap <= far] for far in fars]
+        return [(indices[0], indices[-1] + 1) for indices in inside]
 
     class Coin:
         def __init__(self, source, value, bits):
             assert value == 0
             self.band = bits
+
+        def extend(self):
+            """Draw no bits, because `is_below` does not compare them."""
 
         def is_below(self, bounds):
             taken.append((self.band, bounds.args[0]))
@@ -95,8 +98,8 @@ def test_unimodal_choice_draws_candidates_by_their_scores(monkeypatch, rate):
 
 
 def test_unimodal_choice_supports_more_candidates_than_words():
-    def within(far):
-        return max(10**30 - far, 0), 10**30 + far + 1
+    def within(fars):
+        return [(max(10**30 - far, 0), 10**30 + far + 1) for far in fars]
 
     found = unimodal_choice(SecureSource(), 10**40, within, lambda index: abs(index - 10**30), Fraction(1, 10**9))
     assert abs(found - 10**30) < 10**11

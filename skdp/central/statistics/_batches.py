@@ -15,7 +15,7 @@ from pandas.api.types import infer_dtype
 
 from skdp._arrays import Indices, Integers, Mask
 from skdp.base import check_same_order
-from skdp.large import LargeTable
+from skdp.large import LargeTable, ValueCounts
 from skdp.tables import (
     ColumnError,
     Table,
@@ -99,13 +99,12 @@ class Batches:
             return sums
         return self.large.add_up(self.names, RowSums(sums_of, sums))
 
-    def count_values(self, values_of: SumsOf) -> Integers:
-        """Count pairs of integers over all rows; shape (3, n_pairs), ascending (see `ValueCounts`)."""
+    def count_values(self, values_of: SumsOf) -> ValueCounts:
+        """Count pairs of integers over all rows."""
         (counts,) = values_of(self.table)
         if self.large is not None:
             counts = self.large.count_values(self.names, RowSums(values_of, [counts]))
-        pairs: Integers = counts.merge()
-        return pairs
+        return counts
 
     def count_texts(self, texts_of: SumsOf) -> list[Counter[str | None]]:
         """Count the texts of each column over all rows; `texts_of` returns a `Counter` of each column of a table."""
