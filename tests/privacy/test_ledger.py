@@ -139,7 +139,7 @@ def test_pickled_copy_of_a_ledger_in_memory_cannot_be_charged():
     ledger.charge(PrivacyGuarantee(0.5), "before")
     copied = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(ledger))))
     assert copied.epsilon == 1
-    assert repr(copied) == "PrivacyLedger(epsilon=1.0, delta=0.0, spent=unknown)"
+    assert repr(copied) == "PrivacyLedger(epsilon=1.0, spent=unknown)"
     for use in (lambda: copied.charge(PrivacyGuarantee(0.1), "copy"), lambda: copied.spent, copied.remaining):
         with pytest.raises(RuntimeError, match=r"belongs to one process .* a copy.*ledger\.sqlite.*n_jobs=1"):
             use()
@@ -286,7 +286,7 @@ def test_relation_is_set_by_the_first_charge(make):
     for number, charge in enumerate([local, central, central]):
         ledger.charge(charge, f"{number}")
     assert ledger.charges()["epsilon"].tolist() == [0.25, 1.0, 1.0]
-    assert repr(ledger) == "PrivacyLedger(epsilon=2.25, delta=0.0, relation='replace', spent=(2.25, 0.0))"
+    assert repr(ledger) == "PrivacyLedger(epsilon=2.25, relation='replace', spent=(2.25, 0.0))"
     with pytest.raises(BudgetExceeded, match=r"requires epsilon=1\.0 for relation='replace', .* has 0\.0 of"):
         ledger.charge(central, "third")
     assert set(ledger.charges()["relation"]) == {"replace"}

@@ -555,7 +555,7 @@ def _format_facts(facts: Any) -> tuple[tuple[str, str], ...]:
     for name, fact in dict(facts).items():
         listed = fact if isinstance(fact, list | tuple) else [fact]
         text = ", ".join(map(str, listed))
-        if text and fact is not None and fact is not False:
+        if text not in ("", "None", "False"):
             pairs.append((str(name), text))
     return tuple(pairs)
 

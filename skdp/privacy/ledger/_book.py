@@ -212,12 +212,9 @@ class Account:
         return {name: x for name, x in fields if name in _AMOUNTS and x is not None}
 
     def __str__(self) -> str:
-        parts = [f"{name}={value}" for name, value in self.numbers().items()]
-        if self.relation is not None:
-            parts.append(f"relation={self.relation!r}")
-        if self.columns:
-            parts.append(f"columns={list(self.columns)}")
-        return ", ".join(parts)
+        return ", ".join(
+            f"{x}={value!r}" for x, value in self.to_fields().items() if value
+        )
 
     @cached_property
     def limits(self) -> Sums:
