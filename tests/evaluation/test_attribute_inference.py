@@ -93,7 +93,7 @@ def test_bound_of_several_columns_depends_on_the_strategy(strategy):
     of_both = attack(released, truth, encoder=encoder).bayes_bound
     if strategy == "joint":
         counts = [((truth["sex"] == s) & (truth["job"] == j)).mean() for s in ("F", "M") for j in ("a", "b", "c")]
-        assert of_both == pytest.approx(encoder.oracles_[0].guess_accuracy(counts))
+        assert of_both == pytest.approx(encoder.oracles_[0].guess_accuracy(np.array(counts)))
         return
     assert of_both == pytest.approx(bound_by(encoder, cells))
     exact = encoder.oracles_[0].guess_accuracy(prior)
