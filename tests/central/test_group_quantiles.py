@@ -247,7 +247,7 @@ def test_no_budget_is_spent_on_intervals_without_them():
     assert spreads[1] < spreads[0] / 2
     assert list(without.to_frame()) == ["x_median", "x_q90"]
     assert without.guarantee_.losses[0].epsilon == pytest.approx(0.15)
-    assert with_intervals.guarantee_.losses[0].epsilon == pytest.approx(0.06)
+    assert with_intervals.guarantee_.losses[0].epsilon == pytest.approx(0.075)
 
 
 @pytest.mark.parametrize("largest", [3, 2**40])
@@ -276,3 +276,13 @@ def test_candidate_of_a_cut_contains_it(low, high, decimals):
             found = candidates.find_candidate(cut)
             assert candidates.find_start(found) <= position < candidates.find_start(found + 1)
     assert candidates.find_candidate(length * VALUE_MASS) == candidates.last
+
+
+def test_tail_quantiles_of_some_hundred_values_are_seldom_above_the_maximum_of_wide_bounds():
+    """With a third of the budget for the quantile, 73 % of the releases were above the maximum."""
+    n_above = 0
+    for seed in range(60):
+        values = np.random.default_rng(seed).lognormal(9, 1, 500)
+        model = DPGroupBy(1.0, by=None, bounds=(0.0, 1e8), statistics=0.9, random_state=seed)
+        n_above += model.fit(pd.DataFrame({"x": values})).estimates_["x_q90"][0, 0] > values.max()
+    assert n_above <= 15
