@@ -284,6 +284,17 @@ def test_days_between_bounds_have_their_proportions(n_days):
             assert counts.iloc[-1] < 40
 
 
+def test_last_day_of_ten_years_has_a_cell_of_its_own():
+    """Dates after the bounds may have been clipped to the last day, whose records were drawn from eight days."""
+    n_rows, rng = 3_000, np.random.default_rng(0)
+    days = np.datetime64("2010-01-01") + np.where(rng.random(n_rows) < 0.3, 3651, rng.integers(0, 3650, n_rows))
+    low, high = np.array(["2010-01-01", "2019-12-31"], "datetime64[D]").tolist()
+    domain = {"day": Interval(low, high), "x": ["a", "b"]}
+    table = pd.DataFrame({"day": days, "x": rng.choice(["a", "b"], n_rows)})
+    rows = DPMarginalSynthesizer(0.5, delta=1e-6, domain=domain, random_state=0).fit(table).sample(n_rows)
+    assert (rows["day"] == "2019-12-31").mean() == pytest.approx(0.3, abs=0.04)
+
+
 def test_toml_numbers_with_point_declare_fractions():
     domain = Domain.from_toml("[columns.a]\nlow = 0.0\nhigh = 9.0\n[columns.b]\nlow = 0\nhigh = 90\n")
     assert (domain["a"].real, domain["b"].real) == (True, False)

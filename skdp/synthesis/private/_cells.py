@@ -158,12 +158,14 @@ def cut_finely(interval: Interval) -> Interval:
 
 
 def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
-    """Return the edges of at most `MAX_CELLS` cells of equal width, together with the declared edges."""
+    """Return the edges of at most `MAX_CELLS` cells of equal width, and of the last day, with the declared edges."""
     steps, unit = _count_units(declared)
     low, high = int(steps[0]), int(steps[-1])
     n_cells = min(MAX_CELLS, high - low)
     # Integers of Python do not overflow.
     fine = [low + cell * (high - low) // n_cells for cell in range(n_cells)]
+    if declared.dtype == "datetime64[D]":
+        fine.append(high - 1)  # Later dates may have been clipped to the last day.
     return np.union1d(declared, np.array(fine).astype(unit).astype(declared.dtype))
 
 
