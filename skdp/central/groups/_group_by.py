@@ -151,8 +151,8 @@ class DPGroupBy(WeightedStatistic):
         statistic of each group, the standard deviation of its noise (nan for quantiles), and its interval, for the
         clipped values of this table.
     excluded_fraction_ : ndarray of shape (4,)
-        With ``person``, the noisy fraction of the rows of a person that `max_rows_per_person` excludes, as a mean over
-        persons, its standard error and its interval; nan without ``person``. It has 4 % of the budget.
+        Only with ``person``: the noisy fraction of the rows of a person that `max_rows_per_person` excludes, as a mean
+        over persons, its standard error and its interval. It has 4 % of the budget.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
@@ -635,7 +635,7 @@ class DPGroupBy(WeightedStatistic):
         labels = [self._domain[name].labels for name in self._domain.columns]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
         level = check_confidence_level(self.confidence_level)
-        self.excluded_fraction_ = np.full(4, math.nan)
+        self.__dict__.pop("excluded_fraction_", None)  # of an earlier fit
         if excluded is not None:
             numbers_of_persons, noise = excluded
             drawn = NoisySums.draw(numbers_of_persons, UNIT_BOUNDS, noise, source)
