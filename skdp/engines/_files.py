@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from copy import copy
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import Any
@@ -521,17 +521,48 @@ def write_file(
 
 def _write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str) -> None:
     """Write a stream of Arrow tables as CSV; Python formats numbers, and dates and times in ISO 8601."""
-    for table in chain([None], tables):
-        rows: Iterable[Any] = [schema.names]
-        if table is not None:
-            rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-        file.write(format_csv(rows, delimiter).encode())
+    file.write(format_csv([schema.names], delimiter).encode())
+    mark, end, nothing = (
+        pyarrow.scalar(text, pyarrow.large_string()) for text in (delimiter, "\n", "")
+    )
+    for table in tables:
+        columns = [_format_column(column, delimiter) for column in table.columns]
+        if len(columns) == 1:
+            # A missing value would be an empty line.
+            columns[0] = compute.if_else(
+                compute.equal(columns[0], ""), '""', columns[0]
+            )
+        rows = compute.binary_join_element_wise(*columns, mark)
+        lines = compute.binary_join_element_wise(rows, end, nothing)
+        if len(lines):
+            # The lines are one after the other in the buffer of the array.
+            file.write(lines.buffers()[2])
+
+
+def _format_column(column: Any, delimiter: str) -> Any:
+    """Format the values of an Arrow column as in CSV, each distinct value once."""
+    array = column.combine_chunks()
+    if pyarrow.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    is_nested = pyarrow.types.is_nested(array.type)
+    coded = None if is_nested else array.dictionary_encode("encode")
+    values = array.to_pylist() if coded is None else coded.dictionary.to_pylist()
+    # Python quotes an empty value without other values.
+    lines = _format_lines(zip(values, strict=True), delimiter)
+    texts = ["" if line == '""' else line for line in lines]
+    formatted = pyarrow.array(texts, pyarrow.large_string())
+    return formatted if coded is None else formatted.take(coded.indices)
 
 
 def format_csv(rows: Iterable[Any], delimiter: str = ",") -> str:
     """Format rows as CSV, in which a carriage return is quoted, and lines end in a line feed."""
+    return "".join([f"{line}\n" for line in _format_lines(rows, delimiter)])
+
+
+def _format_lines(rows: Iterable[Any], delimiter: str) -> list[str]:
+    """Format rows as lines of CSV without their ends; a carriage return is quoted."""
     lines: list[str] = []
     # Python quotes the characters of the line ends, and writes a line per call.
     target: Any = SimpleNamespace(write=lines.append)
     csv.writer(target, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
-    return "".join([f"{line[:-2]}\n" for line in lines])
+    return [line[:-2] for line in lines]
