@@ -75,8 +75,8 @@ BY_NAME = {
     "skdp": ['f"skdp.{name}"', "_MODULES[name]"],
     "skdp.cli": ['f"skdp.cli.{options.module}"'],
     "skdp.cli._reports": ["path_or_module"],  # of the user
-    "skdp.large._engine": ["module"],  # in skdp.large
-    "skdp.large._io": ["module"],  # another library
+    "skdp.readers._large_table": ["module"],  # in skdp.readers
+    "skdp.readers._io": ["module"],  # another library
     "skdp.metrics._aif360": ["module"],  # another library
     "skdp.persistence": ['"skdp"'],  # up
 }

@@ -49,7 +49,6 @@ from skdp.central.statistics import (
     without_column,
 )
 from skdp.domain import Domain
-from skdp.large import LargeTable, open_large
 from skdp.privacy import (
     BudgetExceeded,
     Loss,
@@ -65,6 +64,7 @@ from skdp.privacy import (
     parse_budget,
 )
 from skdp.randomness import ByteSource, check_size
+from skdp.readers import LargeTable, open_large
 from skdp.tables import Table, is_frame
 
 Unknown = Literal["error", "ignore"]

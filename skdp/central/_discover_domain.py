@@ -44,7 +44,6 @@ from skdp.domain import (
     domains_of_dtypes,
 )
 from skdp.exact import exp_minus_bounds
-from skdp.large import open_large
 from skdp.privacy import (
     Loss,
     PrivacyBudget,
@@ -54,6 +53,7 @@ from skdp.privacy import (
     largest_mu,
 )
 from skdp.randomness import ByteSource, check_size, uniform_integers
+from skdp.readers import open_large
 from skdp.tables import (
     ANY_TYPE,
     ColumnError,

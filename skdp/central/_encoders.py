@@ -34,9 +34,9 @@ from skdp.central.statistics import (
     encode_declared,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.large import open_large
 from skdp.privacy import Mu, PrivacyBudget, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
+from skdp.readers import open_large
 from skdp.tables import Table, to_objects
 
 

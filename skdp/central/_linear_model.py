@@ -56,7 +56,6 @@ from skdp.central._supervised import (
 )
 from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.domain import Domain
-from skdp.large import LargeTable
 from skdp.privacy import (
     Loss,
     Mu,
@@ -67,6 +66,7 @@ from skdp.privacy import (
     gaussian_loss,
 )
 from skdp.randomness import ByteSource
+from skdp.readers import LargeTable
 from skdp.tables import Table
 
 # Integer that represents a residual at its limit.

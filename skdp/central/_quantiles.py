@@ -27,9 +27,9 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Domain
 from skdp.exact import log_upper
-from skdp.large import ValueCounts
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, exponential_mechanism, unimodal_choice
+from skdp.readers import ValueCounts
 from skdp.tables import Table
 
 # Mass of a value, spread evenly over the interval of its candidate, and number of cuts per

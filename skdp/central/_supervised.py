@@ -35,7 +35,7 @@ from skdp.central.statistics import (
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
-from skdp.large import LargeTable
+from skdp.readers import LargeTable
 from skdp.tables import ColumnError, Table, call_safely
 
 

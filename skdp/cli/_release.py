@@ -31,7 +31,6 @@ from skdp.engines import (
     synthesize_file,
     synthesize_linked_files,
 )
-from skdp.large import PROTOCOL_SUFFIX, check_path, open_output
 from skdp.local import (
     FrequencyOracleEncoder,
     LocalHashingEncoder,
@@ -45,6 +44,7 @@ from skdp.local import (
 )
 from skdp.metrics import grade_estimates
 from skdp.privacy import Mu, PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.readers import PROTOCOL_SUFFIX, check_path, open_output
 from skdp.synthesis import DPLinkedSynthesizer, DPMarginalSynthesizer
 from skdp.tables import name_missing
 

@@ -32,7 +32,6 @@ from skdp.engines import (
     list_unprotected_columns,
     tally_files,
 )
-from skdp.large import check_path, open_output
 from skdp.local import ReportTransformer
 from skdp.persistence import load
 from skdp.privacy import (
@@ -42,6 +41,7 @@ from skdp.privacy import (
     is_database_text,
     privacy_statement,
 )
+from skdp.readers import check_path, open_output
 from skdp.tables import index_to_columns
 
 # First bytes of a ledger, which is a SQLite database, and of a model that `skdp.save`

@@ -18,7 +18,7 @@ CSV, Parquet or Arrow file            `privatize_file` and `estimate_file`, or `
                                       (``"part-*.csv"``) is one table.
 DuckDB relation, Polars LazyFrame or  `privatize` with ``path=``, and `tally` on the result: one release, one charge.
 pyarrow Dataset
-table of a database (Ibis)            `privatize` and `tally` as above; SQLite, DuckDB and PostgreSQL count and sum.
+table of a database (Ibis)            `privatize` and `tally` as above.
 table on several machines             `privatize` with ``path=``, and `tally`, on a Dask or Spark DataFrame. If a worker
                                       dies or a task is repeated, the same reports are drawn. On one machine, the other
                                       engines are faster.

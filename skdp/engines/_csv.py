@@ -17,7 +17,7 @@ import numpy as np
 
 from skdp._arrays import Floats
 from skdp.domain import Interval
-from skdp.large import Extra, RefusedBatch
+from skdp.readers import Extra, RefusedBatch
 from skdp.tables import drop_missing, types_of_values
 
 pyarrow, arrow_csv = Extra("pyarrow"), Extra("pyarrow.csv")

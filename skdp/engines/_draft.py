@@ -29,7 +29,7 @@ from skdp.engines._csv import (
     parse_times,
 )
 from skdp.engines._files import is_name
-from skdp.large import Extra
+from skdp.readers import Extra
 from skdp.tables import ColumnError, distinct_values, type_of_value
 
 pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")

@@ -31,7 +31,7 @@ from skdp.engines._csv import (
     read_csv_rows,
     read_regular,
 )
-from skdp.large import (
+from skdp.readers import (
     PROTOCOL_SUFFIX,
     ROWS,
     ArrowTable,

@@ -30,13 +30,13 @@ from skdp.engines._release import (
     prepare_release,
 )
 from skdp.engines._reports import ReportSums
-from skdp.large import open_engine, open_output, run_safely
 from skdp.local import (
     ReportTransformer,
     SecretKey,
     check_attached_protocol,
     warn_of_reports,
 )
+from skdp.readers import open_engine, open_output, run_safely
 from skdp.tables import attach_schema_protocol
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Bytes
 from skdp.domain import Domain
-from skdp.large import Extra, run_check
 from skdp.local import (
     OnFitOnly,
     ReportProtocol,
@@ -25,6 +24,7 @@ from skdp.local import (
     join_parts,
 )
 from skdp.randomness import ByteSource
+from skdp.readers import Extra, run_check
 from skdp.tables import Table, to_python, wrap_table
 
 pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")

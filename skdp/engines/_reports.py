@@ -23,13 +23,13 @@ from skdp.engines._files import (
     is_csv,
 )
 from skdp.engines._release import check_transformer, fit_on_schema
-from skdp.large import PROTOCOL_SUFFIX, Extra, check_path, open_engine, open_output
 from skdp.local import (
     RapporEncoder,
     ReportProtocol,
     ReportTransformer,
     check_attached_protocol,
 )
+from skdp.readers import PROTOCOL_SUFFIX, Extra, check_path, open_engine, open_output
 from skdp.tables import PROTOCOL_KEY
 
 pyarrow = Extra("pyarrow")
@@ -38,7 +38,7 @@ _PROTOCOL_FORMAT = "skdp-protocol"
 
 
 class ReportSums:
-    """Sums of reports over batches of rows, as a `Summary` of `skdp.large`."""
+    """Sums of reports over batches of rows, as a `Summary` of `skdp.readers`."""
 
     def __init__(self, protocol: ReportProtocol) -> None:
         # The summary is sent to workers, which must not receive keys or a ledger.

@@ -23,7 +23,7 @@ from skdp.engines._files import (
     find_format,
     write_file,
 )
-from skdp.large import Extra, check_path, open_output, write_keys
+from skdp.readers import Extra, check_path, open_output, write_keys
 from skdp.synthesis import (
     DPLinkedSynthesizer,
     DPMarginalSynthesizer,

@@ -31,9 +31,9 @@ from skdp.base import (
 from skdp.central import CentralEstimator
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, DomainLike, Interval, draft_columns
-from skdp.large import load_large
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
+from skdp.readers import load_large
 from skdp.synthesis.answers._file import describe_shapes, read_shapes
 from skdp.synthesis.answers._rows import (
     MAX_ROUNDS,

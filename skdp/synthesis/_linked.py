@@ -21,9 +21,9 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.domain import Domain, DomainLike
-from skdp.large import load_large
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
+from skdp.readers import load_large
 from skdp.synthesis._marginal import (
     DPMarginalSynthesizer,
     check_person_budget,

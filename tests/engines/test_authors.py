@@ -8,7 +8,7 @@ import pytest
 
 from skdp import RandomizedResponseEncoder
 from skdp.engines import privatize
-from skdp.large import StreamTable, open_large, show_errors
+from skdp.readers import StreamTable, open_large, show_errors
 
 
 def test_loaded_numbers_equal_the_table(every_engine):

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from skdp import DPGroupBy, DPHistogram, DPMarginalSynthesizer, PrivacyLedger
 from skdp.engines import synthesize_file
-from skdp.large import ValueCounts, open_large
+from skdp.readers import ValueCounts, open_large
 from tests.conftest import diagonal
 from tests.engines.tables import SURVEY, make_synthesizer, survey, write
 

@@ -28,7 +28,7 @@ from skdp import (
     PrivacyLedger,
     discover_domain,
 )
-from skdp.large import open_large
+from skdp.readers import open_large
 from tests.central.estimators import EVERY, WITH_GAPS, fit_estimator, make_estimator, read_attributes, whole
 from tests.synthesis.bounds import bounds_only
 

@@ -13,8 +13,8 @@ from skdp import DPHistogram, RandomizedResponseEncoder, UnaryEncodingTransforme
 from skdp.engines import privatize, tally
 from skdp.engines._release import prepare_release
 from skdp.engines._reports import ReportSums
-from skdp.large import _clusters
 from skdp.local import SecretKey
+from skdp.readers import _clusters
 from tests.engines.tables import DOMAIN, encoder
 
 pytestmark = [

@@ -14,7 +14,7 @@ import pytest
 import skdp
 from skdp import Domain, Interval
 from skdp.engines import privatize, tally
-from skdp.large import open_large
+from skdp.readers import open_large
 from tests.engines.conftest import IBIS
 
 ibis = pytest.importorskip("ibis", reason="ibis is not installed (extra 'sql')")
@@ -50,7 +50,7 @@ DOMAIN = Domain(
         "member": [True, False],
     }
 )
-MAX_DISTINCT_ROWS = "skdp.large._sql.MAX_DISTINCT_ROWS"
+MAX_DISTINCT_ROWS = "skdp.readers._sql.MAX_DISTINCT_ROWS"
 BOUNDS = {"age": (0, 100), "pay": (0.3, 80.7), "rate": (-0.7, 2.1), "cost": (0.1, 70.0)}
 
 
@@ -176,7 +176,7 @@ def test_undeclared_value_of_another_column_excludes_the_row(stored, rows, polic
 def test_many_distinct_rows_are_not_grouped(connect, fetched, monkeypatch):
     """A few rows are probed first, so that the database does not group a table in vain."""
     for name in ("N_PROBED_ROWS", "ROWS"):
-        monkeypatch.setattr(f"skdp.large._sql.{name}", 64)
+        monkeypatch.setattr(f"skdp.readers._sql.{name}", 64)
     many, few = connect(pa.table({"x": [*range(60)] * 5})), connect(pa.table({"x": [0, 1, 2, 3] * 50}))
     for stored, n_fetched in ((many, 300), (few, 4)):
         fetched.clear()
@@ -308,7 +308,7 @@ def test_text_in_utf_16_is_compared_as_text(connection):
 
 
 def test_reports_are_drawn_in_batches(stored, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("skdp.large._sql.ROWS", 700)
+    monkeypatch.setattr("skdp.readers._sql.ROWS", 700)
     encoder = skdp.RandomizedResponseEncoder(20.0, categories=DOMAIN.select(["level", "town"]), random_state=0)
     reports = privatize(stored, encoder, keep=["age"], path=tmp_path / "reports.parquet")
     counts = encoder.estimate_counts(tally(reports, encoder))["count"]

@@ -15,7 +15,7 @@ from pandas.api.types import infer_dtype
 
 from skdp._arrays import Indices, Integers, Mask
 from skdp.base import check_same_order
-from skdp.large import LargeTable, ValueCounts
+from skdp.readers import LargeTable, ValueCounts
 from skdp.tables import (
     ColumnError,
     Table,

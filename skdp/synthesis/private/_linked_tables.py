@@ -16,7 +16,7 @@ from skdp._arrays import Indices
 from skdp.base import check_column_name
 from skdp.central.statistics import select_columns
 from skdp.domain import Categories, Domain, Interval
-from skdp.large import load_large
+from skdp.readers import load_large
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import (
     PrivateTable,

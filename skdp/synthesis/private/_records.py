@@ -21,7 +21,7 @@ from skdp.central.statistics import (
     select_domain,
 )
 from skdp.domain import Categories, Domain, Interval, round_numbers
-from skdp.large import LargeTable
+from skdp.readers import LargeTable
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
 from skdp.tables import Table, wrap_table
 

@@ -29,7 +29,7 @@ from skdp.domain import (
     domains_of_dtypes,
     dtype_of_attribute,
 )
-from skdp.large import LargeTable, open_large
+from skdp.readers import LargeTable, open_large
 from skdp.synthesis.private._cells import cut_domain
 from skdp.synthesis.private._records import (
     CodedRecords,

@@ -9,7 +9,8 @@ from functools import partial
 from itertools import chain, count, islice
 from typing import Any
 
-from skdp.large._engine import (
+from skdp.readers._io import Extra, run_safely
+from skdp.readers._large_table import (
     ROWS,
     Release,
     StreamTable,
@@ -18,7 +19,6 @@ from skdp.large._engine import (
     Tables,
     read_batches,
 )
-from skdp.large._io import Extra, run_safely
 
 pyarrow, dataset = Extra("pyarrow", "sql"), Extra("pyarrow.dataset", "sql")
 ibis = Extra("ibis", "sql")

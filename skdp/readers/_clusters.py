@@ -15,7 +15,15 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Integers
-from skdp.large._engine import (
+from skdp.readers._io import (
+    Extra,
+    RefusedBatch,
+    make_temporary_path,
+    open_output,
+    run_check,
+    run_safely,
+)
+from skdp.readers._large_table import (
     REPEATED_IDS,
     LargeTable,
     Release,
@@ -28,15 +36,7 @@ from skdp.large._engine import (
     draw_batches,
     read_batches,
 )
-from skdp.large._io import (
-    Extra,
-    RefusedBatch,
-    make_temporary_path,
-    open_output,
-    run_check,
-    run_safely,
-)
-from skdp.large._local import split_frame
+from skdp.readers._local import split_frame
 from skdp.tables import ATTRS_KEY, PROTOCOL_KEY
 
 dask = Extra("dask", "dask")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Integers
 from skdp.domain import Domain
-from skdp.large._io import (
+from skdp.readers._io import (
     Extra,
     RefusedBatch,
     check_path,
@@ -56,16 +56,16 @@ ROWS = 1 << 17
 
 # The engine of a frame
 
-_LOCAL = "skdp.large._local"
+_LOCAL = "skdp.readers._local"
 
 # Module and class of the engine, by the library and the class of a frame.
 _ENGINES = {
-    ("dask", "DataFrame"): ("skdp.large._clusters", "DaskTable"),
-    ("pyspark", "DataFrame"): ("skdp.large._clusters", "SparkTable"),
+    ("dask", "DataFrame"): ("skdp.readers._clusters", "DaskTable"),
+    ("pyspark", "DataFrame"): ("skdp.readers._clusters", "SparkTable"),
     ("polars", "LazyFrame"): (_LOCAL, "PolarsTable"),
     ("duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
     ("_duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
-    ("ibis", "Table"): ("skdp.large._sql", "IbisTable"),
+    ("ibis", "Table"): ("skdp.readers._sql", "IbisTable"),
     ("pyarrow", "Dataset"): (_LOCAL, "ArrowTable"),
     ("pyarrow", "Table"): (_LOCAL, "ArrowTable"),
     ("polars", "DataFrame"): (_LOCAL, "MemoryTable"),

@@ -10,7 +10,8 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from skdp.large._engine import (
+from skdp.readers._io import Extra, read_safely, run_safely
+from skdp.readers._large_table import (
     ROWS,
     LargeTable,
     Release,
@@ -21,7 +22,6 @@ from skdp.large._engine import (
     add_up_batches,
     read_batches,
 )
-from skdp.large._io import Extra, read_safely, run_safely
 from skdp.tables import (
     drop_missing,
     get_arrow_protocol,
