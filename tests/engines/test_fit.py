@@ -238,7 +238,7 @@ def test_counts_of_pairs_equal_counts_one_by_one(spread, largest_count):
     rng = np.random.default_rng(0)
     counts, expected = ValueCounts(), Counter()
     assert [column.size for column in counts.merge()] == [0, 0, 0]
-    for size in (0, 300, 1, 50, 200):
+    for size in (0, 300, 1, 50, 200, 40):
         values = rng.choice(rng.integers(-spread, spread, 40), size)
         part = rng.integers(-2, 3, size), values, rng.integers(1, largest_count + 1, size)
         counts += ValueCounts((part,))
