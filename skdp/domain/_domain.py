@@ -26,13 +26,14 @@ from skdp.domain._attributes import (
     name_column_in_errors,
     type_of_attribute,
 )
+from skdp.domain._column_drafts import check_draft, draft_columns
 from skdp.domain._expressions import (
     Operand,
     declare_operand,
     parse_constraints,
     parse_derived,
 )
-from skdp.domain._toml import check_draft, draft_columns, parse_toml, write_toml
+from skdp.domain._toml import parse_toml, write_toml
 from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.tables import (
     Table,

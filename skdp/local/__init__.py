@@ -1,6 +1,6 @@
 """Transformers of the local model: each record is randomized independently, without a trusted curator."""
 
-from skdp.local._encoders import (
+from skdp.local._category_encoders import (
     FrequencyOracleEncoder,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
@@ -17,18 +17,18 @@ from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import check_attached_protocol as check_attached_protocol
 from skdp.local._protocol_file import read_and_tally as read_and_tally
 from skdp.local._rappor import RapporEncoder
-from skdp.local._sets import SetValuedEncoder
-from skdp.local._table import LocalTableEncoder
+from skdp.local._set_encoder import SetValuedEncoder
+from skdp.local._table_encoder import LocalTableEncoder
 from skdp.local._tally import ReportTally, shuffle_reports
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
-from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._debias import check_sample_weight as check_sample_weight
 from skdp.local.protocol._debias import reject_column_name as reject_column_name
 from skdp.local.protocol._field import Field
 from skdp.local.protocol._oracle_fields import CategoryField as CategoryField
 from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._report_columns import SAMPLED as SAMPLED
 from skdp.local.protocol._sampling import SampledCounts as SampledCounts
 from skdp.local.protocol._sampling import Sampling as Sampling
 

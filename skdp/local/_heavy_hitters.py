@@ -29,7 +29,7 @@ from skdp.base import (
     warn_of_epsilon,
     warn_of_levels,
 )
-from skdp.local.protocol._columns import parse_report_table
+from skdp.local.protocol._report_columns import parse_report_table
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.randomness import ByteSource, check_size, uniform_integers

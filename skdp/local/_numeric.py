@@ -31,7 +31,6 @@ from skdp.exact import round_up
 from skdp.local._memo import Memo, PermanentDraws, PermanentReportsMixin
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol._columns import concat_columns
 from skdp.local.protocol._field import (
     Channel,
     ColumnCodes,
@@ -40,6 +39,7 @@ from skdp.local.protocol._field import (
     RowSelection,
 )
 from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._report_columns import concat_columns
 from skdp.oracles import (
     NumericMechanism,
     Optimal,

@@ -27,8 +27,8 @@ from skdp.local._memo import Memo, PermanentReportsMixin
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import CategoryTransformer
+from skdp.local.protocol._count_estimation import InferenceTarget, check_columns
 from skdp.local.protocol._debias import estimate_joint_counts
-from skdp.local.protocol._estimation import InferenceTarget, check_columns
 from skdp.local.protocol._oracle_fields import (
     CategoryField,
     ValueField,

@@ -41,12 +41,12 @@ from skdp.local._protocol_file import (
     transformer_from_text,
 )
 from skdp.local._tally import ReportTally, check_tally
+from skdp.local.protocol._count_estimation import InferenceTarget, estimate_counts
 from skdp.local.protocol._debias import (
     check_sample_weight,
     debias_reports,
     estimate_weighted_frequencies,
 )
-from skdp.local.protocol._estimation import InferenceTarget, estimate_counts
 from skdp.local.protocol._field import Reports
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.pages import warn

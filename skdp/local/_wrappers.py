@@ -29,7 +29,7 @@ from skdp.base import (
 from skdp.local._oracle_encoder import OracleEncoder
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer, check_input_names
-from skdp.local.protocol._estimation import estimate_counts
+from skdp.local.protocol._count_estimation import estimate_counts
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee

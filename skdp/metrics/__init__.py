@@ -6,19 +6,19 @@ privatized groups.
 
 from skdp.metrics._aif360 import from_aif360, to_aif360
 from skdp.metrics._aif360 import import_optional as import_optional
-from skdp.metrics._counts import convert_labels as convert_labels
-from skdp.metrics._counts import count_error
+from skdp.metrics._count_errors import convert_labels as convert_labels
+from skdp.metrics._count_errors import count_error
 from skdp.metrics._fairness import (
     debiased_fairness,
     fairness_from_counts,
     fairness_report,
 )
-from skdp.metrics._inputs import EmptyGroupError as EmptyGroupError
-from skdp.metrics._inputs import find_positive_label as find_positive_label
-from skdp.metrics._inputs import list_privileged as list_privileged
-from skdp.metrics._inputs import parse_classes as parse_classes
-from skdp.metrics._inputs import parse_columns as parse_columns
-from skdp.metrics._inputs import parse_weights as parse_weights
+from skdp.metrics._labels import EmptyGroupError as EmptyGroupError
+from skdp.metrics._labels import find_positive_label as find_positive_label
+from skdp.metrics._labels import list_privileged as list_privileged
+from skdp.metrics._labels import parse_classes as parse_classes
+from skdp.metrics._labels import parse_columns as parse_columns
+from skdp.metrics._labels import parse_weights as parse_weights
 from skdp.metrics._links import link_errors
 from skdp.metrics._mitigation import (
     private_parity,

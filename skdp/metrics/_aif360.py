@@ -21,7 +21,7 @@ from skdp.base import (
     check_row_order,
 )
 from skdp.domain import Domain
-from skdp.metrics._inputs import (
+from skdp.metrics._labels import (
     check_both_groups,
     find_positive_label,
     list_privileged,

@@ -23,7 +23,7 @@ from skdp.base import (
 )
 from skdp.central import TOTAL
 from skdp.local import ReportTransformer
-from skdp.metrics._inputs import (
+from skdp.metrics._labels import (
     CellLabels,
     code_cells,
     find_privileged,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array, diags_array
 
-from skdp.metrics._inputs import parse_columns
+from skdp.metrics._labels import parse_columns
 from skdp.tables import is_frame, to_dates
 
 

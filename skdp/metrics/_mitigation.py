@@ -12,7 +12,7 @@ from skdp._arrays import Floats, Mask
 from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike, check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics._aif360 import import_optional
-from skdp.metrics._inputs import find_positive_label, parse_weights
+from skdp.metrics._labels import find_positive_label, parse_weights
 from skdp.metrics._reported_groups import (
     check_encoder,
     debias_groups,

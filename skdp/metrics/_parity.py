@@ -11,7 +11,7 @@ from fairlearn.reductions import ClassificationMoment, ErrorRate
 
 from skdp._arrays import Floats
 from skdp.base import check_row_order, find_stack_level
-from skdp.metrics._inputs import EmptyGroupError, parse_classes, parse_weights
+from skdp.metrics._labels import EmptyGroupError, parse_classes, parse_weights
 from skdp.metrics._reported_groups import debias_groups, sum_indicators
 from skdp.pages import warn
 

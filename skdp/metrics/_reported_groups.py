@@ -20,7 +20,7 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.local import OracleEncoder, ReportTransformer
-from skdp.metrics._inputs import (
+from skdp.metrics._labels import (
     CellLabels,
     check_classes,
     find_privileged,

@@ -15,7 +15,7 @@ from sklearn.metrics import check_scoring
 from skdp._arrays import Codes, Mask
 from skdp.base import ColumnName, TableLike, to_array
 from skdp.domain import Categories, Domain, DomainLike, Interval
-from skdp.metrics._inputs import parse_classes, parse_column
+from skdp.metrics._labels import parse_classes, parse_column
 from skdp.pages import warn
 from skdp.randomness import check_size
 from skdp.tables import (

@@ -1,14 +1,5 @@
 """Frequency oracles and numeric mechanisms: local protocols for arrays of integers."""
 
-from skdp.oracles._base import POSTPROCESSORS as POSTPROCESSORS
-from skdp.oracles._base import (
-    FrequencyOracle,
-    lie_threshold,
-    project_to_simplex,
-)
-from skdp.oracles._base import channel_of_bits as channel_of_bits
-from skdp.oracles._base import check_bits as check_bits
-from skdp.oracles._base import draw_by_row as draw_by_row
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._bits import TwoRoundUnaryEncoding as TwoRoundUnaryEncoding
 from skdp.oracles._choice import ORACLES as ORACLES
@@ -18,6 +9,15 @@ from skdp.oracles._numeric_mechanisms import NumericMechanism
 from skdp.oracles._numeric_mechanisms import SquareWave as SquareWave
 from skdp.oracles._numeric_mechanisms import round_at_random as round_at_random
 from skdp.oracles._optimal_mechanism import Optimal as Optimal
+from skdp.oracles._oracle import POSTPROCESSORS as POSTPROCESSORS
+from skdp.oracles._oracle import (
+    FrequencyOracle,
+    lie_threshold,
+    project_to_simplex,
+)
+from skdp.oracles._oracle import channel_of_bits as channel_of_bits
+from skdp.oracles._oracle import check_bits as check_bits
+from skdp.oracles._oracle import draw_by_row as draw_by_row
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._sets import SetSelection
 from skdp.oracles._sets import pad_sets as pad_sets

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Bytes, Codes, Mask
 from skdp.exact import exp_bounds
-from skdp.oracles._base import (
+from skdp.oracles._oracle import (
     FrequencyOracle,
     cap_epsilon,
     channel_of_bits,

@@ -7,9 +7,9 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._hashing import LocalHashing
+from skdp.oracles._oracle import FrequencyOracle
 from skdp.oracles._randomized_response import RandomizedResponse
 
 # Constructors ``(k, epsilon) -> oracle``. If several oracles have equal errors,

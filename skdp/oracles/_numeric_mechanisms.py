@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Integers
-from skdp.oracles._base import (
+from skdp.oracles._oracle import (
     LocalMechanism,
     cap_epsilon,
     lie_threshold,

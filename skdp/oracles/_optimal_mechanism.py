@@ -15,11 +15,11 @@ from scipy.optimize import linprog
 
 from skdp._arrays import Floats, Integers, Mask
 from skdp.exact import exp_bounds
-from skdp.oracles._base import cap_epsilon, small_epsilon_error
 from skdp.oracles._numeric_mechanisms import (
     NumericMechanism,
     check_steps,
 )
+from skdp.oracles._oracle import cap_epsilon, small_epsilon_error
 from skdp.randomness import ONE, ByteSource, uniform_integers
 
 # Up to this epsilon, the two outcomes of Duchi, Jordan and Wainwright (2018, JASA 113)

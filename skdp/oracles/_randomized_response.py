@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Bytes, Codes, Integers, Mask
 from skdp.exact import exp_bounds
-from skdp.oracles._base import (
+from skdp.oracles._oracle import (
     FrequencyOracle,
     cap_epsilon,
     draw_by_row,

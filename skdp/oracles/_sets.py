@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Bytes, Codes, Mask
 from skdp.exact import exp_bounds
-from skdp.oracles._base import (
+from skdp.oracles._oracle import (
     MAX_BLOCK_CELLS,
     FrequencyOracle,
     cap_epsilon,

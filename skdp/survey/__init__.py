@@ -2,7 +2,7 @@
 
 from skdp.survey._design import ReportDesign
 from skdp.survey._halves import PerHalf
-from skdp.survey._means import survey_mean
+from skdp.survey._mean_estimates import survey_mean
 from skdp.survey._regression import ReportLinearRegression, ReportLogisticRegression
 
 __all__ = [

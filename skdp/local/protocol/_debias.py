@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from skdp._arrays import Floats, Indices
 from skdp.base import check_same_order, to_array
 from skdp.local._tally import ReportTally
-from skdp.local.protocol._columns import make_value_labels
-from skdp.local.protocol._estimation import (
+from skdp.local.protocol._count_estimation import (
     MAX_BLOCK_FLOATS,
     CountOptions,
     compute_field_weights,
@@ -24,6 +23,7 @@ from skdp.local.protocol._estimation import (
     make_group_index,
 )
 from skdp.local.protocol._field import Reports
+from skdp.local.protocol._report_columns import make_value_labels
 from skdp.local.protocol._sampling import (
     SampledCounts,
 )

@@ -17,12 +17,7 @@ from skdp.base import undeclared_error
 from skdp.domain import Categories, Domain, Interval
 from skdp.exact import log_upper, round_up
 from skdp.local._memo import PermanentDraws
-from skdp.local.protocol._columns import (
-    make_value_labels,
-    parse_integers,
-    stack_columns,
-)
-from skdp.local.protocol._estimation import (
+from skdp.local.protocol._count_estimation import (
     MAX_BLOCK_FLOATS,
     CountOptions,
     estimate_field,
@@ -35,6 +30,11 @@ from skdp.local.protocol._field import (
     Randomness,
     RowSelection,
     encode_declared_values,
+)
+from skdp.local.protocol._report_columns import (
+    make_value_labels,
+    parse_integers,
+    stack_columns,
 )
 from skdp.oracles import FrequencyOracle, draw_by_row
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair

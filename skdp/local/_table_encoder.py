@@ -30,20 +30,20 @@ from skdp.local._oracle_encoder import (
     encode_handle_unknown,
 )
 from skdp.local._transformer import CategoryTransformer
-from skdp.local.protocol._columns import concat_columns
-from skdp.local.protocol._debias import (
-    check_sample_weight,
-    estimate_weighted_frequencies,
-)
-from skdp.local.protocol._estimation import (
+from skdp.local.protocol._count_estimation import (
     InferenceTarget,
     check_columns,
     compute_marginal_error,
     estimate_counts,
     find_fields,
 )
+from skdp.local.protocol._debias import (
+    check_sample_weight,
+    estimate_weighted_frequencies,
+)
 from skdp.local.protocol._oracle_fields import CategoryField, ValueField
 from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._report_columns import concat_columns
 from skdp.local.protocol._sampling import Sampling, check_column_weights
 from skdp.oracles import ORACLES, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, check_epsilon

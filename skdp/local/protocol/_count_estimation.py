@@ -13,7 +13,7 @@ import pandas as pd
 from skdp._arrays import Floats, Indices, Integers
 from skdp.base import check_choice, check_confidence_level, find_stack_level
 from skdp.local._tally import ReportTally, check_tally
-from skdp.local.protocol._columns import make_column_index
+from skdp.local.protocol._report_columns import make_column_index
 from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 from skdp.pages import warn
