@@ -110,15 +110,16 @@ def _find_numbers(
     """
     # Only columns with frequent wide cells spend these fractions of the budget.
     fraction = Fraction(1, 40 * max(1, len(cells)))
-    error = private.cell_error(fraction)
+    # A divided cell is clear in all later counts of its parts, too.
+    min_count = CLEAR_STD_ERRORS * private.cell_error(fraction / N_DIVISIONS)
     wide = {}
     for column, fine in cells.items():
-        is_frequent = _mark_frequent(levels[column][0], fine, error)
+        is_frequent = _mark_frequent(levels[column][0], fine, min_count)
         if (is_wide := is_frequent & ~find_single(fine)).any():
             wide[column] = fine, is_wide
     if not wide:
         return cells
-    found = _divide_cells(private, wide, fraction)
+    found = _divide_cells(private, wide, fraction, min_count)
     refined = {column: add_cells(cells[column], found[column]) for column in found}
     private.refine(refined)
     for column, counts in private.measure_cells(refined, fraction).items():
@@ -137,8 +138,9 @@ def _divide_cells(
     private: PrivateCells,
     wide: Mapping[int, tuple[Interval, Mask]],
     fraction: Fraction,
+    min_count: float,
 ) -> dict[int, list[Any]]:
-    """Divide the marked cells of some columns, and again their frequent parts.
+    """Divide the marked cells of some columns, and again their parts with at least `min_count` records.
 
     Return the lower and upper edges of these parts, by index of the column. `fraction` of the budget is for the first
     counts of each column, and for all later ones.
@@ -154,7 +156,7 @@ def _divide_cells(
             fine, is_part = divided[column]
             # One of 140 empty parts is marked in spite of Laplace noise, and a cell has 32
             # parts, so wrong divisions end.
-            is_part &= _mark_frequent(counts, fine, private.cell_error(part))
+            is_part &= _mark_frequent(counts, fine, min_count)
             edges = make_edge_array(fine.edges, fine.dtype)
             found[column].append((edges[:-1][is_part], edges[1:][is_part]))
             if is_part.any():
@@ -166,11 +168,10 @@ def _divide_cells(
     return found
 
 
-def _mark_frequent(counts: Marginal, cells: Interval, std_error: float) -> Mask:
-    """Mark the cells whose counts are clear and have many of the records; shape (n_cells,)."""
+def _mark_frequent(counts: Marginal, cells: Interval, min_count: float) -> Mask:
+    """Mark the cells that have many of the records, and at least `min_count`; shape (n_cells,)."""
     noisy = counts.counts[: len(cells.edges) - 1]
-    min_count = float(noisy.sum()) / MAX_NUMBERS
-    return noisy >= max(CLEAR_STD_ERRORS * std_error, min_count)
+    return noisy >= max(min_count, float(noisy.sum()) / MAX_NUMBERS)
 
 
 @dataclass(frozen=True, eq=False)
