@@ -269,8 +269,9 @@ def round_axes(axes: Floats) -> Floats:
 
 def _shorten(part: Floats, factors: Floats) -> None:
     """Multiply rows of integers by factors of at most 1, (n_rows,), in place, and truncate toward 0."""
-    (long,) = np.nonzero(factors < 1)
-    part[long] = np.trunc(part[long] * factors[long, np.newaxis])
+    if (factors < 1).any():
+        part *= factors[:, np.newaxis]
+        np.trunc(part, out=part)
 
 
 def find_gain(
