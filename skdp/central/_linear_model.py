@@ -43,6 +43,7 @@ from skdp.central._rows import (
     explain_noise,
     find_gain,
     find_widths,
+    shrink_jointly,
     to_row_units,
     warn_of_few_rows,
     warn_of_weak_effects,
@@ -392,7 +393,9 @@ class TargetRows:
             weight = 1 / (variance * precision)
             estimate = estimate + weight * (coefficients + change - estimate)
             distance = float((products.inverse**2).sum()) / precision
-            coefficients = products.shrink(estimate, 1 / precision)
+            (coefficients,) = shrink_jointly(
+                [products], estimate[:, np.newaxis], 1 / precision
+            ).T
 
         inverse = products.inverse
         covariance = inverse @ inverse / precision

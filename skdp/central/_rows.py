@@ -656,23 +656,6 @@ class NoisyProducts:
         """The inverse of `matrix`, see `invert`."""
         return invert(self.matrix, self.constraint)
 
-    def shrink(self, estimate: Floats, variance: float) -> Floats:
-        """Shrink the components of coefficients, (n_columns + 1,), along the eigenvectors by their noise.
-
-        `variance` is the variance of the noise of each sum of products with the target.
-        """
-        # W. James, C. Stein (1961). Components that exceed their noise many times remain.
-        # Where the products are not larger than their noise, as for collinear columns, the
-        # eigenvalue is uncertain, too.
-        values, vectors = self.eigen
-        components = vectors.T @ estimate
-        noise = variance * ((vectors.T @ self.inverse) ** 2).sum(axis=1)
-        noise *= np.where(values < MIN_SUPPORT * self.noise_norm, 6, 3)
-        shrunk: Floats = vectors @ (components**3 / (components**2 + noise))
-        return (
-            shrunk if self.constraint is None else self.inverse @ self.matrix @ shrunk
-        )
-
     def shrink_toward(self, expected: Floats) -> NoisyProducts:
         """Shrink the sums toward a multiple of the matrix of expected sums, in proportion to their noise."""
         values, vectors = np.linalg.eigh(expected)
@@ -731,8 +714,7 @@ def shrink_jointly(
     noise[noise <= 2.0**-40 * noise.max()] = np.inf
     squares = np.maximum(components**2, 2.0**-100)
     # Squares in variances of their noise: chi-squared without a signal. Final coefficients
-    # keep their direction, which determines the order of predictions. In linear regression,
-    # the constant would determine the variance.
+    # keep their direction, which determines the order of predictions.
     size = np.isfinite(noise).sum()
     excess = float((squares / noise).sum()) - size
     excess = max(excess, 0.05 * size) if is_final else excess - 2 * math.sqrt(size)
@@ -741,6 +723,11 @@ def shrink_jointly(
     # Johnstone, 1994), so larger components are hardly shrunk.
     own = (3 + 2 * math.log(size)) * noise / squares
     factors = np.maximum(prior / (prior + noise), 1 - own)
+    # Where the products are not larger than their noise, as for collinear columns, the
+    # eigenvalue is uncertain, too (W. James, C. Stein, 1961).
+    smallest = np.array([[MIN_SUPPORT * one.noise_norm] for one in products])
+    values = np.stack([one.eigen[0] for one in products])
+    factors = np.where(values < smallest, squares / (squares + 6 * noise), factors)
     shrunk = np.einsum("oji,oi->jo", vectors, components * factors)
     for output, one in enumerate(products):
         if one.constraint is not None:
