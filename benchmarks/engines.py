@@ -516,7 +516,7 @@ TASKS = {
         DATABASE_METHODS,
         keep_scores,
         (2.0,),
-        5,
+        1,
     ),
     "large files": Task(
         lambda quick: {
