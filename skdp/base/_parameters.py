@@ -329,10 +329,11 @@ def find_bounds(declared: Any, name: Any, parameter: str = "bounds") -> Any:
         if all(isinstance(value, Real) for value in listed) and len(listed) > 1:
             return min(listed), max(listed)
     if isinstance(declared, Categories) or declared.dtype.kind != "f":
-        remedy = " Exclude the column, or group by it." if parameter == "bounds" else ""
+        remedy = " Exclude the column." if parameter == "bounds" else ""
+        got = "dates" if isinstance(declared, Interval) else "listed values"
         raise ValueError(
-            f"`{parameter}` of column {name!r} must be an Interval of numbers, got "
-            f"{declared!r}.{remedy}"
+            f"`{parameter}` of column {name!r} must be a range of numbers, got {got}."
+            f"{remedy}"
         )
     return declared.edges[0], declared.edges[-1]
 

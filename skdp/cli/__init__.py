@@ -41,6 +41,7 @@ DOMAIN_FILE = (
     (r"None in its list of values", "missing=True in its Interval"),
     (r"\b(real|missing)=True\b", r"\1 = true"),
     (r"\bdecimals=(\d)", r"decimals = \1"),
+    (r"`bounds` of column", "Column"),
     (r"\bdeclare Interval\((.*?), (.*?)\)", r"declare low = \1 and high = \2"),
 )
 

@@ -35,7 +35,7 @@ def test_bounds_are_found_by_name():
     ("declared", "message"),
     [
         (Domain({"salary": Interval(0.0, 1.0)}), r"must declare the target, 'income', got a Domain with \['salary'\]"),
-        (Domain({"income": ["low", "high"]}), "of column 'income' must be an Interval of numbers"),
+        (Domain({"income": ["low", "high"]}), "of column 'income' must be a range of numbers"),
         ([0, 1, 2], "of column 'income' must be a pair"),
     ],
 )

@@ -450,7 +450,7 @@ class TestFoundDomains:
         assert by_domain.mean_ == by_pair.mean_
         listed = skdp.DPMean(1.0, bounds=skdp.Domain({"age": [50, 128, 0]}), random_state=0).fit(ages)
         assert listed.mean_ == by_pair.mean_
-        with pytest.raises(ValueError, match=r"`bounds` of column 'sex' must be an Interval of numbers, got"):
+        with pytest.raises(ValueError, match=r"`bounds` of column 'sex' must be a range of numbers, got listed values"):
             skdp.DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
 
 
