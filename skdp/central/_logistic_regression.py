@@ -329,7 +329,9 @@ class Descent:
         noise = Noise.gaussian(mu_squared, self.rows.square * self.loss.square)
         exact = self.rows.sum_gradients(coefficients, self._weigh_residuals)
         unit = UNIT * RESIDUAL_UNIT
-        return noise.add_floats(source, exact) / unit, to_float(noise.std) / unit
+        # Rounding of values to integers causes errors of up to one step.
+        error = to_float(max(noise.std, Fraction(1))) / unit
+        return noise.add_floats(source, exact) / unit, error
 
     def _find_residuals(self, block: slice, products: Floats) -> Floats:
         """Return the residuals of a block of rows, (n_block_rows, n_outputs), in steps of 1 / `RESIDUAL_UNIT`."""

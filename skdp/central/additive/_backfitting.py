@@ -412,7 +412,8 @@ def backfit(
                 residuals, sizes, n_free, start=start, source=source
             )
         noise = Noise.gaussian(amount, residuals.square)
-        error = to_float(noise.std) / residuals.unit
+        # Residuals are rounded to integers.
+        error = to_float(max(noise.std, Fraction(1))) / residuals.unit
         if n_outputs > 1:  # centering over classes reduces the noise
             error *= math.sqrt(1 - 1 / n_outputs)
         for column, function in enumerate(functions):

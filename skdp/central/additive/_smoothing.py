@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -107,7 +108,8 @@ def merge_to_bins(
     source : ByteSource
         Random bits for the noise.
     """
-    error = to_float(noise.std)
+    # Without noise, each cell would be a bin.
+    error = to_float(max(noise.std, Fraction(1, 4)))
     n_bins, n_cells = sizes
     # The first of the narrow cells in each counted cell.
     starts: list[Indices] = []
