@@ -15,7 +15,8 @@ scikit-learn's models do not depend on epsilon, so they are separate tasks. Peer
 of interpret-core, and diffprivlib in a separate environment (see `_peers.py`). Both treat
 the number of rows as public.
 
-The task "speed" compares the CPU time of `fit` with scikit-learn, in turns.
+The task "speed" compares the CPU time of `fit` with scikit-learn, in turns, and the task "speed of wide tables" the
+time of linear models without a delta, whose noise is drawn for the products of all pairs of columns.
 """
 
 from __future__ import annotations
@@ -718,13 +719,27 @@ def speed_tables(quick: bool) -> dict[str, Callable[[], Any]]:
     return {"normal, 300,000 rows": normal_rows}
 
 
+def wide_rows(n_columns: int, n: int = 20_000) -> tuple[Numbers, Numbers]:
+    """Draw normal columns, and a linear target."""
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(n, n_columns))
+    noise = rng.normal(size=n)
+    return columns, columns @ np.linspace(-1, 1, n_columns) / n_columns**0.5 + noise
+
+
+def wide_tables(quick: bool) -> dict[str, Callable[[], Any]]:
+    if quick:
+        return {"20 columns": partial(wide_rows, 20, N_QUICK_ROWS)}
+    return {f"{size} columns": partial(wide_rows, size) for size in (20, 50, 64, 80)}
+
+
 def compare_speed(table: Any, epsilon: float, seed: int, name: str) -> dict[str, float]:
     """Return the CPU time of `fit`, and its ratio to the time of scikit-learn."""
     import skdp
 
     own = getattr(skdp, name)(epsilon, random_state=seed, bounds=(-5, 5))
     own.set_params(**SPEED_OPTIONS.get(name, {}))
-    rival = PUBLIC_ESTIMATORS[name]
+    rival = (PUBLIC_ESTIMATORS | WIDE_ESTIMATORS)[name]
     seconds, ratio = time_in_turns(
         lambda: own.fit(*table), lambda: rival.fit(*table), turns=5
     )
@@ -734,6 +749,8 @@ def compare_speed(table: Any, epsilon: float, seed: int, name: str) -> dict[str,
 SPEED_OPTIONS: dict[str, dict[str, Any]] = {
     "DPPCA": {"n_components": 5},
     "DPLogisticRegression": {"classes": [0, 1]},
+    "DPLinearRegression": {"target_bounds": (-8, 8)},
+    "DPRidge": {"target_bounds": (-8, 8)},
 }
 PUBLIC_ESTIMATORS = {
     "DPPCA": PCA(5),
@@ -741,6 +758,7 @@ PUBLIC_ESTIMATORS = {
     "DPStandardScaler": StandardScaler(),
     "DPLogisticRegression": LogisticRegression(),
 }
+WIDE_ESTIMATORS = {"DPLinearRegression": LinearRegression(), "DPRidge": Ridge()}
 
 PRIVATE_EPSILONS = (0.5, 0.1, 1.0, 4.0)
 TASKS = {
@@ -791,6 +809,13 @@ TASKS = {
     "speed": Task(
         speed_tables,
         {name: partial(compare_speed, name=name) for name in PUBLIC_ESTIMATORS},
+        keep_scores,
+        epsilons=(1.0,),
+        n_seeds=5,
+    ),
+    "speed of wide tables": Task(
+        wide_tables,
+        {name: partial(compare_speed, name=name) for name in WIDE_ESTIMATORS},
         keep_scores,
         epsilons=(1.0,),
         n_seeds=5,
