@@ -340,5 +340,5 @@ class EventModel:
             return people.take(persons).join(events, joint)
 
         events, invalid = draw_valid(draw, reject, people.n_rows)
-        persons = np.setdiff1d(np.arange(people.n_rows), invalid)
+        persons = np.delete(np.arange(people.n_rows), invalid)
         return persons, events.take(persons)

@@ -93,7 +93,7 @@ class FittedTable:
         rows, invalid = draw_valid(
             draw, lambda _, drawn: find_invalid(template, drawn), n
         )
-        valid = np.setdiff1d(np.arange(n), invalid)
+        valid = np.delete(np.arange(n), invalid)
         if invalid.size and valid.size == 0:
             raise ValueError(
                 "The constraints of `domain` must be satisfied by some rows of the "
