@@ -45,12 +45,27 @@ def check_size(result, n_tests):
 
 SETTINGS = [
     (n_rows, epsilon, weights, shape)
-    for n_rows, epsilon in ((3, 0.1), (100, 0.1), (3, 1.0), (30, 1.0), (1000, 1.0), (10, 4.0), (300, 4.0))
+    for n_rows, epsilon in (
+        (3, 50.0),
+        (5, 50.0),
+        (3, 0.1),
+        (100, 0.1),
+        (3, 1.0),
+        (30, 1.0),
+        (1000, 1.0),
+        (10, 4.0),
+        (300, 4.0),
+    )
     for weights in WEIGHTS
     for shape in SHAPES
 ]
 SMALL = [setting for setting in SETTINGS if setting[0] <= 300]
-FEW = [(3, 1.0, "uneven", "normal"), (300, 4.0, "none", "binary"), (300, 4.0, "uneven", "lognormal")]
+FEW = [
+    (3, 1.0, "uneven", "normal"),
+    (3, 50.0, "none", "normal"),
+    (300, 4.0, "none", "binary"),
+    (300, 4.0, "uneven", "lognormal"),
+]
 
 
 @pytest.mark.parametrize("setting", often(SETTINGS, FEW), ids=str)

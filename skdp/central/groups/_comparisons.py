@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.stats import t
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
@@ -74,11 +74,12 @@ def compare_groups(
 
     Both tables, or both groups, are independent samples of rows. The variance of an estimate is the variance of its
     noise plus the sampling variance: s**2 / n for a mean, n for a count, and n (s**2 + mean**2) for a sum. The
-    deviation s is the released one plus its error, or without ``"std"`` the largest one of values between the bounds
-    with this mean. With weights, n is the sum of weights divided by `max_weight`, which is at most the effective number
-    of rows for any weights; `max_rows_per_person` divides it, too. So nothing else is released for a comparison, and
-    p-values are too large rather than too small. The sampling variance of a quantile follows from its interval, whose
-    endpoints are a known number of rows apart. P-values are the larger one of a normal and of a Laplace distribution.
+    deviation s is the released one plus its error, or without ``"std"`` the largest one of values between the
+    bounds with this mean. With weights, n is the sum of weights divided by `max_weight`, which is at most the
+    effective number of rows for any weights; `max_rows_per_person` divides it, too. So nothing else is released for
+    a comparison, and p-values are too large rather than too small. The sampling variance of a quantile follows from
+    its interval, whose endpoints are a known number of rows apart. P-values are the larger one of Student's t and
+    of a Laplace distribution.
 
     If a person is in both tables, the ledger adds up the privacy losses. The values of one person are usually
     positively correlated over time; the change then varies less than stated.
@@ -154,21 +155,22 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> pd.DataFrame:
     if COUNT in groups.estimates_:
         value, error, *_ = groups.estimates_[COUNT].T
         n_rows = np.maximum(value, 0) + error
-        found[COUNT] = value, error**2 + design_effect * largest * n_rows
+        sampling = design_effect * largest * n_rows
+        found[COUNT] = value, error**2 + sampling, np.full(value.shape, 1e9)
     for index, column in enumerate(groups._measured):
         found |= _list_of_column(groups, index, column, largest, design_effect)
     cells = groups._domain.cells() if groups._domain.columns else [TOTAL]
     tables = {}
-    for name, (value, variance) in found.items():
-        columns = {"value": value, "error": np.sqrt(variance)}
+    for name, (value, variance, degrees) in found.items():
+        columns = {"value": value, "error": np.sqrt(variance), "degrees": degrees}
         tables[name] = pd.DataFrame(columns, index=cells)
     return pd.concat(tables, names=["statistic"])
 
 
 def _list_of_column(
     groups: DPGroupBy, index: int, column: Any, largest: float, design_effect: float
-) -> dict[str, tuple[Floats, Floats]]:
-    """Return the estimates of a column and their variances, by name, (n_groups,) each."""
+) -> dict[str, tuple[Floats, Floats, Floats]]:
+    """Return the estimates of a column, their variances and degrees of freedom, by name, (n_groups,) each."""
     given = {}
     for name in groups._statistics:
         if name != COUNT:
@@ -180,6 +182,8 @@ def _list_of_column(
         )
     n = np.maximum(n_values[:, min(index, n_values.shape[1] - 1)], largest)
     mean, spread = _find_moments(given, n, *groups.bounds_[index])
+    # The released variance is the sum of squares divided by the number of values.
+    spread = spread * n / np.maximum(n - largest, largest / 2)
     variances = {"mean": spread / n, "sum": n * (spread + mean**2)}
     found = {}
     for name, (value, error, lower, upper) in given.items():
@@ -196,7 +200,12 @@ def _list_of_column(
             sampling = (margin / ranks) ** 2 * n / largest * p * (1 - p)
         else:
             continue
-        found[f"{column}_{name}"] = value, error**2 + design_effect * sampling
+        variance = error**2 + design_effect * sampling
+        # The variance of the values has a degree of freedom less than rows, and the
+        # variance of the noise is known (Welch and Satterthwaite).
+        part = design_effect * sampling / np.maximum(variance, 1e-300)
+        degrees = np.maximum(n / largest - 1, 1) / np.maximum(part**2, 1e-9)
+        found[f"{column}_{name}"] = value, variance, degrees
     return found
 
 
@@ -229,12 +238,14 @@ def _find_factor(level: float) -> float:
 def _compare(
     first: Floats, second: Floats, *, level: float, ratio: bool
 ) -> dict[str, Floats]:
-    """Return the columns of the result; `first` and `second` have estimates and errors as rows."""
-    (a, a_error), (b, b_error) = first, second
-    factor = _find_factor(level)
+    """Return the columns of the result; `first` and `second` have estimates, errors and degrees of freedom as rows."""
+    (a, a_error, a_degrees), (b, b_error, b_degrees) = first, second
     change, error = b - a, np.hypot(a_error, b_error)
+    ratios = np.array([a_error, b_error]) / np.maximum(error, 1e-300)
+    degrees = 1 / np.maximum(ratios**4 / [a_degrees, b_degrees], 1e-9).sum(axis=0)
+    factor = np.fmax(t.ppf((1 + level) / 2, degrees), _find_factor(level))
     z = np.abs(change) / np.maximum(error, 1e-300)
-    p_value = np.maximum(2 * norm.sf(z), np.exp(-math.sqrt(2) * z))
+    p_value = np.maximum(2 * t.sf(z, degrees), np.exp(-math.sqrt(2) * z))
     lower, upper = change - factor * error, change + factor * error
     if ratio:
         # Fieller's interval: all x with |b - x a| within the margin of its noise.
