@@ -56,18 +56,20 @@ MAX_LOGIT = 16
 SMALLER = expit(-np.arange(MAX_LOGIT * LOGIT_UNIT + 1) / LOGIT_UNIT)
 
 # Smallest eigenvalue of second derivatives, in norms of their noise, for intervals. They are
-# shrunk toward expected ones, and standard errors contain what remains of their noise, so
-# less is required than for products of linear models. At 0.5, 0.94 of the intervals of 24
-# real tables cover at epsilon 1, as at 1, where fewer fits have intervals.
+# shrunk toward expected ones, and standard errors contain the remaining noise, so less is
+# required than for products of linear models. With 0.5 and with 1, 0.94 of the intervals of
+# 24 real tables cover at epsilon 1; with 1, fewer fits have intervals.
 MIN_INFORMATION = 0.5
 
-# Fractions of the budget: for sums of weights by class, and, for intervals, for numbers of
-# rows by size of their second derivatives, second derivatives, and squared gradients.
+# Fractions of the budget for sums of weights by class, and, for intervals, for counts of
+# rows by the size of their second derivatives (`SIZES`), for sums of second derivatives
+# (`INFORMATION`) and for sums of squared gradients (`SCORES`).
 COUNTS, SIZES = Fraction(1, 64), Fraction(1, 64)
 INFORMATION, SCORES = Fraction(1, 8), Fraction(1, 32)
 
-# Part of the budget of the second derivatives for measuring them before each of the first
-# five steps; what noise prevents is spent on the measurement for intervals.
+# Fraction of the budget for measuring second derivatives before each of the first five
+# steps. For two classes, it is a part of `INFORMATION`: if a step needs no measurement, or
+# noise prevents it, the measurement for intervals spends it.
 EARLY = Fraction(1, 128)
 
 # Norm of the noise of early second derivatives, divided by the median of their expected
@@ -381,12 +383,12 @@ class Descent:
     def _measure_early(
         self, curvature: Curvature, mu_squared: Fraction, source: ByteSource
     ) -> Curvature:
-        """Measure second derivatives, and shrink them toward predicted ones; return these if the noise is too large.
+        """Measure second derivatives, shrunk toward predicted ones; return `curvature` if the noise is too large.
 
         At the start, the second derivatives of all rows are equal up to weights. Elsewhere, there are two classes.
         """
         coefficients = curvature.coefficients
-        # Second derivatives of each logit by those that are measured: a quarter of products.
+        # Second derivatives of each logit, divided by a quarter of the products of columns.
         units = 4 * curvature.sums[:, -1, -1] / (self.n_rows * self.constant**2)
         if self.loss.n_outputs == 1:
             units[0] = 2 * bound_smaller(coefficients[:, 0], self.rows.squares)

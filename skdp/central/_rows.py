@@ -541,7 +541,7 @@ class WeightedRows:
 
     @property
     def squares(self) -> Floats:
-        """The expected squares of the columns and the constant, and their products; of shape (n_columns + 1, ...)."""
+        """The expected products of two columns, and of the constant, which is last; (n_columns + 1, n_columns + 1)."""
         return block_diag(self.covariance, (self.constant / UNIT) ** 2)
 
     def count_classes(self, n_classes: int) -> Integers:
@@ -736,7 +736,7 @@ def shrink_jointly(
 
 
 def move_sums(sums: Floats, start: Floats, end: Floats) -> Floats:
-    """Multiply sums of products by the change of expected sums, matrices of the same shape, from `start` to `end`."""
+    """Multiply sums of products from both sides so that `start` would become `end`; all have the same shape."""
     change = np.linalg.cholesky(end) @ np.linalg.inv(np.linalg.cholesky(start))
     moved: Floats = change @ sums @ change.T
     return moved

@@ -457,7 +457,7 @@ class Interval:
 
     @property
     def values(self) -> tuple[Edge | int | None, ...]:  # numpydoc ignore=RT01
-        """The midpoint of each bin, as an int if it is whole or the bounds are; None for missing."""
+        """The midpoint of each bin, an int if whole; between whole bounds, a whole number; None for missing."""
         find = _find_midpoint if self.takes_fractions else _find_whole_middle
         midpoints = [find(low, high) for low, high in pairwise(self.edges)]
         return (*midpoints, None) if self.missing else tuple(midpoints)
@@ -611,7 +611,7 @@ def _edges_between(
 
 
 def _find_step(edge: Edge, is_whole: bool) -> Any:
-    """Return the distance of successive values of an interval with a given edge: of whole numbers or days; or None."""
+    """Return the distance between successive whole numbers or days, by an edge; None for other types."""
     steps = {"number": 1 if is_whole else None, "date": timedelta(days=1)}
     return steps.get(type_of_value(edge))
 
@@ -680,7 +680,7 @@ def _interval_from_json(content: dict[str, Any]) -> Interval:
 
 
 def read_bins(content: Mapping[str, Any]) -> Any:
-    """Return the number of bins in a file, which must be limited because it costs memory."""
+    """Return the number of bins that a file declares; it has a limit, because bins need memory."""
     bins = content.get("bins")
     if isinstance(bins, int) and bins > MAX_DECLARED_VALUES:
         raise ValueError(

@@ -111,7 +111,7 @@ def find_profile(losses: Iterable[Loss]) -> list[tuple[float, float]]:
 def _sum_losses(
     losses: Iterable[Loss],
 ) -> tuple[list[Loss], Fraction, float, Fraction | None]:
-    """Return the losses with a finite epsilon, the sum of their epsilons, the mu of all Gaussian losses, and the slack.
+    """Return the losses with a finite epsilon > 0, their sum of epsilons, the mu of all Gaussian losses, and the slack.
 
     The slack bounds the error of epsilon by the rounding of points of the grid. It is
     None if it is not proven.

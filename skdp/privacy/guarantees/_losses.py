@@ -68,7 +68,7 @@ class Loss(ABC):
 
     @property
     def _share(self) -> float:
-        """Share of the largest total variation for epsilon; see `PureLoss`."""
+        """Total variation as a fraction of the largest one for this epsilon; see `PureLoss`."""
         return 1.0
 
     @abstractmethod

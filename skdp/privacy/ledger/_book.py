@@ -335,7 +335,7 @@ class Account:
 # depends on earlier results is not a guarantee.
 STATED_DELTA = 1e-6
 
-# Amounts of a budget, and the other fields of it in a file.
+# Amounts of a budget, and all fields of a budget in a file.
 _AMOUNTS = ("epsilon", "delta", "rho", "mu")
 _FIELDS = (*_AMOUNTS, "relation", "columns")
 

@@ -205,8 +205,8 @@ class PrivacyLedger:
         relation: Relation | None = None,
         columns: Sequence[Any] | None = None,
     ) -> None:
-        # Without a budget (epsilon, rho, mu or guess), the ledger of `path` is opened,
-        # whose budget and relation it has.
+        # Without a budget (epsilon, rho, mu or guess), `path` must be an existing
+        # ledger, which contains the budget and the relation.
         if guess is not None:
             if mu is not None:
                 raise ValueError(

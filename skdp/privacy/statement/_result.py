@@ -77,7 +77,7 @@ _SHARED_EPSILON = (
     "The epsilon of a step is for all its columns together: count each step once."
 )
 
-# Fields of the record and of its meaning that the text has, after the headline.
+# Fields that the text contains after the headline, from the record and its meaning.
 _TEXT_FIELDS = (
     "title",
     "purpose",
