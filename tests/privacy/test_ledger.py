@@ -83,6 +83,14 @@ def test_balance_has_no_amounts_without_a_limit():
     assert balance["mu"].tolist() == [1.0, 0.0, 1.0]
 
 
+@pytest.mark.parametrize("budget", [{"epsilon": 2.3, "delta": 1e-6}, {"rho": 0.3}, {"mu": 0.7}])
+def test_budget_of_the_balance_is_the_declared_one(budget):
+    """Rounded up, the budget of 2.3 was 2.3000000000000003."""
+    balance = PrivacyLedger(**budget).balance()
+    assert balance.loc["budget", list(budget)].to_dict() == budget
+    assert balance.loc["remaining", list(budget)].to_dict() == budget
+
+
 def test_home_directory_of_a_path_is_expanded(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     PrivacyLedger(1.0, path="~/budget.ledger").charge(PrivacyGuarantee(0.25), "table")

@@ -200,7 +200,7 @@ BUDGETS = {
     "epsilon": ({"epsilon": 3.0}, "Spent: epsilon 2 of 3."),
     "delta": ({"epsilon": 3.0, "delta": 1e-6}, "Spent: epsilon 2 of 3 and delta 0 of 0.000001."),
     "rho": ({"rho": 4.0}, "Spent: rho 1.52319 of 4."),
-    "mu": ({"mu": 4.0}, " of 4."),
+    "mu": ({"mu": 4.0}, " of 4, 35 % of the budget, as mu**2 adds up."),
 }
 
 

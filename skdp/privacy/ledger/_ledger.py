@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -305,7 +305,9 @@ class PrivacyLedger:
         rows = account.limits, account.sums, account.remaining()
         index = ["budget", "spent", "remaining"]
         columns = ["epsilon", "delta", "rho", "mu"]
-        table = pd.DataFrame(map(_list_amounts, rows), index, columns, float)
+        roundings = round_down, to_float, round_down
+        amounts = map(_list_amounts, rows, roundings)
+        table = pd.DataFrame(amounts, index, columns, float)
         table["guess"] = [
             PrivacyGuarantee(**account.describe_amounts(row)).guess_probability
             for row in rows
@@ -491,9 +493,9 @@ def _describe_charge(
     }
 
 
-def _list_amounts(sums: Sums) -> dict[str, float]:
+def _list_amounts(sums: Sums, to_number: Callable[[Any], float]) -> dict[str, float]:
     """Return sums by measure as floats, with mu in place of its square."""
-    amounts = {name: to_float(max(amount, 0)) for name, amount in sums.items()}
+    amounts = {name: to_number(max(amount, 0)) for name, amount in sums.items()}
     return amounts | {"mu": amounts.get("mu_squared", math.nan) ** 0.5}
 
 

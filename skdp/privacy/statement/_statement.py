@@ -324,7 +324,9 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         counts[title, replace(guarantee, scope=scope)] += 1
     facts = []
     steps = []
+    releases: Counter[PrivacyGuarantee] = Counter()
     for (title, guarantee), count in counts.items():
+        releases[guarantee] += count
         name = title if count == 1 else f"{title}, {count} times"
         together = add_guarantees({guarantee: count})
         together = replace(together, method=guarantee.method)
@@ -333,7 +335,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     total = fixed = None
     notes = [_format_spending(ledger), *_LEDGER_NOTES]
     if steps:
-        fixed = add_guarantees(Counter(step.guarantee for step in steps))
+        fixed = add_guarantees(releases)
         total = replace(fixed, **_describe_spending(account))
         attack = fixed._format_attack()
         if total.secure and attack != total._format_attack():
@@ -353,7 +355,10 @@ def _format_spending(ledger: PrivacyLedger) -> str:
     parts = []
     for name, (budget, spent, _) in ledger.balance().items():
         if name != "guess" and budget > 0:
-            parts.append(f"{name} {format_number(spent)} of {format_number(budget)}")
+            part = f"{name} {format_number(spent)} of {format_number(budget)}"
+            if name == "mu":
+                part += f", {100 * (spent / budget) ** 2:.0f} % of the budget, as mu**2 adds up"
+            parts.append(part)
     return f"Spent: {' and '.join(parts)}."
 
 

@@ -312,6 +312,18 @@ def test_ledger_states_the_guess_of_fixed_and_of_adaptive_releases(n, epsilon, a
     assert statement.total_if_fixed.losses[0].count == n
 
 
+@pytest.mark.parametrize("titles", ["bb", "bc"])
+def test_guess_of_fixed_releases_does_not_depend_on_their_titles(titles):
+    """Charges of one title were added first, so that their sum had no rho, and the total had more than was spent."""
+    ledger = PrivacyLedger(rho=5.0)
+    stated = PrivacyGuarantee(skdp.privacy.zcdp_epsilon(0.3, 1e-6), delta=1e-6, rho=0.3)
+    for guarantee, title in zip([stated, PrivacyGuarantee(0.7), PrivacyGuarantee(0.7)], "a" + titles, strict=True):
+        ledger.charge(guarantee, title)
+    fixed = privacy_statement(ledger).total_if_fixed
+    assert fixed.rho == pytest.approx(ledger.balance().loc["spent", "rho"])
+    assert round_up(fixed.guess_probability) == 81.1
+
+
 def test_a_stopping_rule_beats_the_bound_of_fixed_releases_only():
     """Answers of epsilon 0.1 stop at odds of 5: the guess is then right as often as the sum of epsilons allows."""
     n_charges, step = 5, 0.1
