@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ from skdp import (
     RandomizedResponseEncoder,
     privacy_statement,
 )
-from skdp.privacy import GaussianLoss, compose, gaussian_epsilon, zcdp_epsilon
+from skdp.privacy import GaussianLoss, compose, gaussian_epsilon, gaussian_loss, zcdp_epsilon
 
 
 def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
@@ -89,6 +90,16 @@ def test_budget_of_the_balance_is_the_declared_one(budget):
     balance = PrivacyLedger(**budget).balance()
     assert balance.loc["budget", list(budget)].to_dict() == budget
     assert balance.loc["remaining", list(budget)].to_dict() == budget
+
+
+def test_exceeded_budget_of_mu_is_stated_in_mu():
+    """The error had squares, which are neither in the statement nor an argument."""
+    ledger = PrivacyLedger(mu=0.5)
+    ledger.charge(PrivacyGuarantee(1.0, delta=1e-6, losses=(gaussian_loss(Fraction("0.09")),)), "first")
+    with pytest.raises(
+        BudgetExceeded, match=r"mu=0\.45.*, but the ledger has 0\.4 of 0\.5 left, as squares of mu add up"
+    ):
+        ledger.charge(PrivacyGuarantee(1.5, delta=1e-6, losses=(gaussian_loss(Fraction("0.2025")),)), "next")
 
 
 def test_home_directory_of_a_path_is_expanded(tmp_path, monkeypatch):

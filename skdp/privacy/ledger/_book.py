@@ -289,6 +289,10 @@ class Account:
         rounded = float(f"{needed:.9g}"), shorten_remaining(to_decimal(left), limit)
         if rounded[0] > rounded[1]:
             needed, left = rounded
+        of, total = float(limit), ""
+        if self.mu is not None:
+            name, of, total = "mu", self.mu, ", as squares of mu add up"
+            needed, left = (float(f"{x**0.5:.9g}") for x in (needed, left))
         required = f"{name}={needed}"
         # A guarantee for add_remove has another loss in the relation of the budget.
         if self._convert(title, guarantee).relation != guarantee.relation:
@@ -300,8 +304,8 @@ class Account:
                 "estimator."
             )
         raise BudgetExceeded(
-            f"{title} requires {required}, but the ledger has {left} of "
-            f"{float(limit)} left.{remedy}"
+            f"{title} requires {required}, but the ledger has {left} of {of} left{total}."
+            f"{remedy}"
         )
 
     def remaining(self) -> Sums:
