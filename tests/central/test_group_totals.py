@@ -309,9 +309,8 @@ def test_postprocessed_tables_are_not_negative_add_up_and_are_covered(shape, eps
             square = value.reshape(n_rows + 1, n_columns + 1)
             np.testing.assert_allclose(square[:-1].sum(0), square[-1], atol=1e-6)
             np.testing.assert_allclose(square[:, :-1].sum(1), square[:, -1], atol=1e-6)
-            # Each cell is rounded by up to 0.05 if rows have weights.
-            rounding = len(raw) / 20 if weighted or name != "count" else 0
-            assert value[-1] == pytest.approx(max(raw[name].iloc[-1], 0), abs=rounding, rel=1e-3)
+            # Rounding of cells in one direction changed the total by up to a hundred steps.
+            assert value[-1] == pytest.approx(max(raw[name].iloc[-1], 0), abs=0.6, rel=0)
             covered.append((lower <= true + 1e-6) & (true <= upper + 1e-6))
             errors.append([np.sum((numbers - true) ** 2) for numbers in (value, raw[name])])
     n_covered = 8 * len(true)

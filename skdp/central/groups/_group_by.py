@@ -325,11 +325,12 @@ class DPGroupBy(WeightedStatistic):
         """Return nonnegative estimates with intervals that contain them, (n_groups, 4), whose cells add up."""
         cells = estimate[~self._is_total, 0]
         cells = project_to_simplex(cells, max(float(cells.sum()), 0.0))
-        if name == COUNT and not self._is_weighted:
+        is_whole = name == COUNT and not self._is_weighted
+        if is_whole or width > 0:
             # Cumulative sums are rounded, so that the total is kept.
-            cells = np.diff(np.rint(np.cumsum(cells)), prepend=0.0)
-        elif width > 0:
-            cells = _round_to_width(cells, width)
+            step = np.inf if is_whole else width
+            sums = _round_to_width(np.cumsum(cells), step)
+            cells = _round_to_width(np.diff(sums, prepend=0.0), step)
         value = self._add_totals(cells)
         error, lower, upper = _round_to_width(estimate, width or 1.0).T[1:]
         lower = np.minimum(np.maximum(lower, 0), value)
