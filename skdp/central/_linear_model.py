@@ -841,7 +841,7 @@ class DPRidge(_LinearRegression):
     ...         1.0, alpha=alpha, delta=1e-6, bounds=(-1, 1), target_bounds=(-6, 6), random_state=0
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
-    [ 2.  -0.9]
+    [ 2. -1.]
     [ 1.3 -0.6]
     """
 

@@ -416,7 +416,11 @@ def measure_in_rounds(
     found: dict[Clique, float] = {}
     interactions: dict[Clique, ValueGroups] = {}
     if search and not coarse:
-        excess = {**scores.excess, **second.excess}
+        # A pair differs from the model by at most its dependence, and the noise of one of
+        # two scores, which would hide interactions, is smaller.
+        excess = dict(scores.excess)
+        for clique, lacking in second.excess.items():
+            excess[clique] = min(lacking, excess.get(clique, lacking))
         compared = Comparison(private, plan, search, model=model, excess=excess)
         found, interactions = find_interactions(
             private, search, compared, INTERACTION_FRACTION
