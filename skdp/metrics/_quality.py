@@ -117,9 +117,9 @@ def _grade(numbers: Floats, z: float) -> NDArray[np.object_]:
     value, *_, lower, upper = numbers.T
     error = numbers[:, 1] if numbers.shape[1] == 4 else (upper - lower) / (2 * z)
     with np.errstate(divide="ignore", invalid="ignore"):
-        variation = np.where(error > 0, error / np.abs(value), 0 * value)
-    # A missing number has no letter if it was not released, and the worst if it was noise.
-    variation = np.where(np.isnan(variation), np.inf, variation)
+        variation = np.where(error == 0, 0 * value, error / np.abs(value))
+    # A missing number has no letter if it was not released, and the worst if it was noise
+    # (`searchsorted` places nan last).
     codes = np.searchsorted([*LETTERS.values()], variation, side="right")
     letters = np.array([*LETTERS, WORST], object)[codes]
     letters[np.isnan(value) & np.isnan(lower)] = None

@@ -35,6 +35,11 @@ def test_medians_are_graded_by_their_intervals():
     assert grade_estimates(table, confidence_level=0.5)["x_median_quality"][0] == "C"
 
 
+def test_estimate_without_an_error_has_the_worst_letter():
+    table = pd.DataFrame({"mean": [5.0], "std_error": np.nan, "lower": np.nan, "upper": np.nan})
+    assert grade_estimates(table)["quality"].tolist() == ["F"]
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_suppressed_estimates_are_missing_in_all_libraries(library):
     rows = pd.DataFrame({"a": ["x"] * 500 + ["y"], "v": 3.0})
