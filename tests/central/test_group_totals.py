@@ -320,6 +320,11 @@ def test_postprocessed_tables_are_not_negative_add_up_and_are_covered(shape, eps
     assert processed <= 1.01 * unbiased
 
 
+def test_counts_without_columns_are_postprocessed():
+    fitted = make_groups(0.1, statistics="count", totals=True, bounds=None).fit(make_people(20).drop(columns="w"))
+    assert fitted.to_frame()["count"].min() < 0 <= fitted.to_frame(postprocess="simplex")["count"].min()
+
+
 def test_sums_that_may_be_negative_are_not_postprocessed():
     rows = make_people(20).drop(columns="w").assign(income=lambda table: table["income"] - 250)
     fitted = make_groups(0.1, statistics=["count", "sum"], totals=True, bounds=(-250.0, 250.0)).fit(rows)

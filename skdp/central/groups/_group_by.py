@@ -369,8 +369,7 @@ class DPGroupBy(WeightedStatistic):
         rng = np.random.default_rng(0)
         n_tables = 1_999  # so that a p-value is a multiple of 1 / 2,000
         tables = simulate_tables(rng, counts, n_tables)
-        shape = n_tables, *counts.shape
-        noise = self._simulate_noise(rng, errors[0, 0], shape)
+        noise = self._simulate_noise(rng, errors[0, 0], tables.shape)
         statistics = compute_chi_squares(
             np.concatenate([counts[np.newaxis], tables + noise]),
             errors[0, 0],
@@ -382,9 +381,6 @@ class DPGroupBy(WeightedStatistic):
         self, rng: np.random.Generator, error: float, shape: tuple[int, ...]
     ) -> Floats:
         """Draw the noise of rounded counts, whose standard deviation is `error` before they are rounded."""
-        quantiles = tuple(f"_{name}" for name in self._probabilities)
-        names = self.estimates_.keys() - {COUNT}
-        n_sums = sum(not name.endswith(quantiles) for name in names)
         if isinstance(self.epsilon, Rho | Mu):
             if error**2 < 0.25:  # nearly all draws are -1, 0 and 1
                 signs = rng.choice([-1.0, 1.0], shape)
@@ -392,16 +388,14 @@ class DPGroupBy(WeightedStatistic):
             # The variance of rounded noise has a twelfth for rounding.
             deviation = math.sqrt(max(error**2 - 1 / 12, 0.0))
             return np.rint(deviation * rng.normal(size=shape))
-        if not n_sums:
+        if not self._sum_statistics:
             # Discrete Laplace noise with this variance is the difference of two geometric
             # numbers. Most draws of a large epsilon are 0, and the others at least 1.
             probability = 2 / (1 + math.sqrt(1 + 2 * error**2))
             first, second = rng.geometric(probability, (2, *shape))
             return np.asarray(first - second, float)
         # One number of a cube of K-norm noise.
-        n_columns = n_sums // len(self._sum_statistics)
-        n_squares = n_columns if self._has_squares else 0
-        size = 1 + 2 * n_columns + n_squares
+        size = 1 + len(self._measured) * (2 + self._has_squares)
         scale = error * math.sqrt(3 / (size + 1) / (size + 2))
         radii = rng.gamma(size + 1, scale, shape)
         return np.rint(radii * rng.uniform(-1, 1, shape))
@@ -549,23 +543,18 @@ class DPGroupBy(WeightedStatistic):
             quantiles = self._plan_quantiles(rows, domain, bounds, budget * part)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
-        if excluded is not None:
-            losses = (*losses, excluded[1].loss) if losses else ()
         if 0 < part < 1:
             parts = zip(mechanisms, (1 - part, part), strict=True)
             mechanisms = [f"{name} ({float(x):.0%} of the budget)" for name, x in parts]
         unit = (max_weight or 1.0) / step
         if excluded is not None:
+            losses = (*losses, excluded[1].loss) if losses else ()
             mechanisms.append(f"{excluded[1].name} on the fraction of excluded rows")
         exact = numbers, bounds, unit, quantiles, excluded, (groups, library, names)
         return Plan(exact, noises, "; ".join(mechanisms), losses)
 
     def _find_part_of_quantiles(self, n_sums: int, n_columns: int) -> Fraction:
         """Return the fraction of the budget of quantiles, beside `n_sums` sums in each group."""
-        if not self._probabilities:
-            return Fraction(0)
-        if not n_sums:
-            return Fraction(1)
         # The errors of sums are proportional to their number, and the errors of quantiles
         # to the number of choices. Interval endpoints need about six times as many rows. For errors
         # a / x + b / (1 - x), the best x is proportional to the root of a.
@@ -586,9 +575,9 @@ class DPGroupBy(WeightedStatistic):
         """Read the values of each group, and plan the release of their quantiles."""
         names = rows.names[len(domain.columns) :][: len(bounds)]
         candidates = make_candidates(bounds, find_decimals(self.bounds, names))
+        max_weight = self._check_max_weight(rows)
         # The groups with a total of the same keys do not overlap.
         has_totals = self.totals == QUANTILES
-        max_weight = self._check_max_weight(rows)
         return QuantilePlan(
             read_masses(rows, domain, candidates, max_weight, totals=has_totals),
             list(self._probabilities.values()),
@@ -601,12 +590,10 @@ class DPGroupBy(WeightedStatistic):
         """Check the parameter `totals`, and return the keys of groups: with totals, texts and the name of a total."""
         if self.totals != QUANTILES:
             check_flag("totals", self.totals)
-        n_quantiles = len(self._probabilities)
-        if self.totals == QUANTILES:
-            has_statistics = n_quantiles > 0
-        else:
-            has_statistics = n_quantiles < len(self._statistics)
-        if self.totals and not has_statistics:
+        statistics = set(self._probabilities)
+        if self.totals != QUANTILES:
+            statistics = self._statistics.keys() - statistics
+        if self.totals and not statistics:
             raise ValueError(
                 f"`totals` must be True for counts and sums, or {QUANTILES!r} for "
                 f"quantiles, too, got {self.totals!r} with {self.statistics!r}."
@@ -703,10 +690,9 @@ class DPGroupBy(WeightedStatistic):
                 estimates[name] = SUM_STATISTICS[name].estimate(sums, level)
         if "sum" in estimates:
             # Rounded cells add up to their totals.
-            cells = NoisySums.of(noisy, bounds, noise, unit=unit)
-            value, _, lower, upper = cells.estimate_sums(level)
-            value = self._add_totals(_round_to_width(value, (upper - lower)[0]))
-            estimates["sum"] = estimates["sum"]._replace(value=value)
+            value, _, lower, upper = estimates["sum"]
+            cells = _round_to_width(value[~self._is_total], (upper - lower)[0])
+            estimates["sum"] = estimates["sum"]._replace(value=self._add_totals(cells))
         return estimates, sums.is_measured(level)
 
     def _round_counts(self, counts: Floats, error: Floats) -> Any:
@@ -720,8 +706,8 @@ class DPGroupBy(WeightedStatistic):
         """Return the cells (n_cells, ...) as groups (n_groups, ...), in which totals are missing unless given."""
         if len(cells) == self._domain.size:
             return cells
-        placed = np.full((self._domain.size, *cells.shape[1:]), math.nan)
-        placed[~self._is_total] = cells
+        placed = self._add_totals(cells)
+        placed[self._is_total] = math.nan
         return placed
 
     @property
