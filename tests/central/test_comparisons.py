@@ -12,6 +12,7 @@ from tests.conftest import diagonal, often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
+COUNTS = {"statistics": "count", "handle_unknown": "ignore"}
 KEYS = {"k": ["a", "b"], "sex": ["f", "m"]}
 SHAPES = {
     "normal": lambda rng, n: rng.normal(50, 10, n),
@@ -156,6 +157,11 @@ def fit(**parameters):
         (lambda: compare_groups(fit()), ValueError, "Exactly one of `second` and `pair` is required"),
         (lambda: compare_groups(fit(), {}), TypeError, "`second` must be a fitted DPGroupBy, got dict"),
         (lambda: compare_groups(fit(), fit(statistics="count")), ValueError, "the groups and statistics of `first`"),
+        (
+            lambda: compare_groups(*[fit(by=key, keys={key: ["a", "b"]}, **COUNTS) for key in ("k", "sex")]),
+            ValueError,
+            "the groups and statistics of `first`",
+        ),
         (lambda: compare_groups(fit(), pair=(("a", "f"), ("a", "w"))), ValueError, "`pair` must contain two groups"),
         (
             lambda: compare_groups(fit(totals=True), pair=(("a", "f"), ("total", "f"))),
@@ -164,6 +170,7 @@ def fit(**parameters):
         ),
         (lambda: compare_groups(fit(), fit(), design_effect=-1), ValueError, "`design_effect` must be a number >= 0"),
         (lambda: compare_groups(*[fit(statistics="median")] * 2), ValueError, "must contain 'count'"),
+        (lambda: compare_groups(*[fit(statistics="std")] * 2), ValueError, "must contain 'count'"),
         (
             lambda: compare_groups(*[fit(statistics=["count", 0.1], intervals=False)] * 2),
             ValueError,

@@ -108,24 +108,31 @@ def compare_groups(
         raise ValueError(f"`design_effect` must be a number >= 0, got {design_effect}.")
     if (second is None) == (pair is None):
         raise ValueError("Exactly one of `second` and `pair` is required.")
-    other = first if second is None else second
-    for name, release in (("first", first), ("second", other)):
+    check_releases("`first` must be a", [first])
+    names, estimates = _list_estimates(first, design_effect)
+    index = pd.Index(names, name="statistic")
+    if second is None:
+        parts = [estimates[..., group] for group in _read_pair(first, pair)]
+    else:
+        check_releases("`second` must be a", [second])
+        others, changed = _list_estimates(second, design_effect)
+        if first._domain != second._domain or names != others:
+            raise ValueError("`second` must have the groups and statistics of `first`.")
+        parts = [estimates, changed]
+        cells = first._domain.cells() if first._domain.columns else [TOTAL]
+        tables = dict.fromkeys(names, pd.DataFrame(index=cells))
+        index = pd.concat(tables, names=index.names).index
+    rows = [np.moveaxis(part, 1, 0).reshape(3, -1) for part in parts]
+    return pd.DataFrame(_compare(*rows, level=level, ratio=ratio), index=index)
+
+
+def check_releases(subject: str, releases: Sequence[Any]) -> None:
+    """Raise an error, whose text begins with `subject`, for an object that is not a fitted `DPGroupBy`."""
+    for release in releases:
         if not isinstance(release, DPGroupBy):
             kind = type(release).__name__
-            raise TypeError(f"`{name}` must be a fitted DPGroupBy, got {kind}.")
+            raise TypeError(f"{subject} fitted DPGroupBy, got {kind}.")
         check_is_fitted(release)
-    table = _list_estimates(first, design_effect)
-    if second is None:
-        parts = [
-            _select_group(table, first, group) for group in _read_pair(first, pair)
-        ]
-    else:
-        parts = [table, _list_estimates(second, design_effect)]
-        if not table.index.equals(parts[1].index):
-            raise ValueError("`second` must have the groups and statistics of `first`.")
-    estimates = [part.to_numpy().T for part in parts]
-    columns = _compare(*estimates, level=level, ratio=ratio)
-    return pd.DataFrame(columns, index=parts[0].index)
 
 
 def _read_pair(groups: DPGroupBy, pair: Any) -> list[int]:
@@ -140,14 +147,10 @@ def _read_pair(groups: DPGroupBy, pair: Any) -> list[int]:
     return [cells.index(first), cells.index(second)]
 
 
-def _select_group(table: pd.DataFrame, groups: DPGroupBy, index: int) -> pd.DataFrame:
-    """Return the estimates of a group by statistic."""
-    part = table.iloc[index :: groups._domain.size]
-    return part.set_axis(part.index.get_level_values(0))
-
-
-def _list_estimates(groups: DPGroupBy, design_effect: float) -> pd.DataFrame:
-    """Return estimates and their errors, with the sampling error, by statistic and group."""
+def _list_estimates(
+    groups: DPGroupBy, design_effect: float
+) -> tuple[list[str], Floats]:
+    """Return the names of statistics; and estimates, errors and degrees of freedom, (n_statistics, 3, n_groups)."""
     # The variance of a sum of weights w is the sum of w**2, at most the largest weight
     # times the sum. The rows of a person count as one row with their number as weight.
     largest = (groups.max_weight or 1.0) * groups.max_rows_per_person
@@ -155,28 +158,23 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> pd.DataFrame:
     if COUNT in groups.estimates_:
         value, error, *_ = groups.estimates_[COUNT].T
         n_rows = np.maximum(value, 0) + error
-        sampling = design_effect * largest * n_rows
-        found[COUNT] = value, error**2 + sampling, np.full(value.shape, 1e9)
+        variance = error**2 + design_effect * largest * n_rows
+        found[COUNT] = value, np.sqrt(variance), np.full(value.shape, 1e9)
     for index, column in enumerate(groups._measured):
         found |= _list_of_column(groups, index, column, largest, design_effect)
-    cells = groups._domain.cells() if groups._domain.columns else [TOTAL]
-    tables = {}
-    for name, (value, variance, degrees) in found.items():
-        columns = {"value": value, "error": np.sqrt(variance), "degrees": degrees}
-        tables[name] = pd.DataFrame(columns, index=cells)
-    return pd.concat(tables, names=["statistic"])
+    return list(found), np.array(list(found.values()))
 
 
 def _list_of_column(
     groups: DPGroupBy, index: int, column: Any, largest: float, design_effect: float
 ) -> dict[str, tuple[Floats, Floats, Floats]]:
-    """Return the estimates of a column, their variances and degrees of freedom, by name, (n_groups,) each."""
+    """Return the estimates of a column, their errors and degrees of freedom, by name, (n_groups,) each."""
     given = {}
     for name in groups._statistics:
         if name != COUNT:
             given[name] = groups.estimates_[f"{column}_{name}"].T
     n_values = groups._n_values
-    if n_values is None:
+    if n_values is None or groups._statistics.keys() <= {"std", "var"}:
         raise ValueError(
             "`statistics` must contain 'count' for a comparison, got none."
         )
@@ -205,7 +203,7 @@ def _list_of_column(
         # variance of the noise is known (Welch and Satterthwaite).
         part = design_effect * sampling / np.maximum(variance, 1e-300)
         degrees = np.maximum(n / largest - 1, 1) / np.maximum(part**2, 1e-9)
-        found[f"{column}_{name}"] = value, variance, degrees
+        found[f"{column}_{name}"] = value, np.sqrt(variance), degrees
     return found
 
 
@@ -257,8 +255,10 @@ def _compare(
             root = np.sqrt(np.maximum((a * b) ** 2 - square * rest, 0))
             lower = np.where(square > 0, (a * b - root) / square, -np.inf)
             upper = np.where(square > 0, (a * b + root) / square, np.inf)
-    names = {"first": a, "second": b, "ratio" if ratio else "change": change}
-    return names | {
+    return {
+        "first": a,
+        "second": b,
+        "ratio" if ratio else "change": change,
         "std_error": error,
         "lower": lower,
         "upper": upper,

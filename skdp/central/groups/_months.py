@@ -8,11 +8,12 @@ from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
 from skdp.base import check_confidence_level
+from skdp.central.groups._comparisons import check_releases
 from skdp.central.groups._group_by import COUNT, SUFFIXES, DPGroupBy
+from skdp.central.statistics import make_frame
 
 # A number further from its prediction, in standard errors, is a break. Laplace noise is
 # beyond it once in 290 months; with 3, resets because of noise increased errors by a third.
@@ -90,24 +91,20 @@ def filter_months(
     b      97.7             14.1         70.1        125.3
     """
     quantile = NormalDist().inv_cdf((1 + check_confidence_level(confidence_level)) / 2)
-    for month in months:
-        if not isinstance(month, DPGroupBy):
-            kind = type(month).__name__
-            raise TypeError(f"`months` must contain fitted DPGroupBy, got {kind}.")
-        check_is_fitted(month)
+    check_releases("`months` must contain", months)
     if len(months) < 2:
         raise ValueError(f"`months` must have two releases or more, got {len(months)}.")
     last = months[-1]
-    means = {f"{name}_mean": index for index, name in enumerate(last._measured)}
-    names = {
-        name: n for name, n in ({COUNT: -1} | means).items() if name in last.estimates_
-    }
+    names = [COUNT, *(f"{name}_mean" for name in last._measured)]
     for month in months:
         has_groups = month._domain == last._domain and month.totals == last.totals
-        if not has_groups or not names.keys() <= month.estimates_.keys():
+        absent = last.estimates_.keys() - month.estimates_.keys()
+        if not has_groups or absent.intersection(names):
             raise ValueError("`months` must have the same groups, counts and means.")
     columns: dict[str, Floats] = {}
-    for name, column in names.items():
+    for column, name in enumerate(names, -1):
+        if name not in last.estimates_:
+            continue
         numbers = np.array([month.estimates_[name][:, :2] for month in months])
         if name == COUNT:
             numbers = numbers[:, ~last._is_total]
@@ -127,9 +124,9 @@ def filter_months(
         error = np.where(variance < 1e100, np.sqrt(variance), np.nan)
         margin = quantile * error
         parts = value + 0 * error, error, value - margin, value + margin
-        columns |= dict(zip([name + suffix for suffix in SUFFIXES], parts, strict=True))
-    cells = last._domain.cells() if last._domain.columns else None
-    return pd.DataFrame(columns, index=cells)
+        for suffix, part in zip(SUFFIXES, parts, strict=True):
+            columns[name + suffix] = part
+    return make_frame(last._domain, columns, "pandas")
 
 
 def _filter(
