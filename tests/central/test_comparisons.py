@@ -123,6 +123,9 @@ def test_changes_of_complete_tables_have_the_error_of_the_noise():
     assert found["std_error"].tolist() == pytest.approx(
         [np.hypot(*(r.estimates_["count"][0, 1] for r in releases))] * 50
     )
+    # The difference of two uniform numbers, as of joint noise, has a triangular distribution.
+    half = compare_groups(*releases, design_effect=0, confidence_level=0.5).loc["count"]
+    assert (half["upper"] - half["change"] >= 0.999 * np.sqrt(6) * (1 - np.sqrt(0.5)) * half["std_error"]).all()
     wide = compare_groups(*releases, design_effect=4).loc["x_median"]
     assert (wide["std_error"] > compare_groups(*releases).loc["x_median", "std_error"]).all()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import Floats
 from skdp.base import check_confidence_level, check_flag
 from skdp.central.groups._group_by import COUNT, TOTAL, DPGroupBy
+from skdp.central.statistics import bound_quantile
 
 # The smallest distance of an interval endpoint from its quantile, in ranks, is this number
 # divided by the rate of its choice: log((N - 1) 19) for N candidates, of which columns
@@ -192,7 +192,7 @@ def _list_of_column(
             if not groups.intervals:
                 raise ValueError("`intervals` must be True to compare quantiles.")
             p, margin = float(probability), np.maximum(value - lower, upper - value)
-            error = margin / _find_factor(groups.confidence_level)
+            error = margin / bound_quantile(groups.confidence_level)
             # Ranks between the quantile and an endpoint, of rows with the largest weight.
             ranks = 2 * ENDPOINT_LOG_ODDS * max(p, 1 - p) / groups._endpoint_epsilon
             sampling = (margin / ranks) ** 2 * n / largest * p * (1 - p)
@@ -227,12 +227,6 @@ def _find_moments(
     return mean, spread
 
 
-def _find_factor(level: float) -> float:
-    """Return the quantile of the absolute value of normal or Laplace noise, in standard errors."""
-    normal = NormalDist().inv_cdf((1 + level) / 2)
-    return max(normal, -math.log(1 - level) / math.sqrt(2))
-
-
 def _compare(
     first: Floats, second: Floats, *, level: float, ratio: bool
 ) -> dict[str, Floats]:
@@ -241,7 +235,7 @@ def _compare(
     change, error = b - a, np.hypot(a_error, b_error)
     ratios = np.array([a_error, b_error]) / np.maximum(error, 1e-300)
     degrees = 1 / np.maximum(ratios**4 / [a_degrees, b_degrees], 1e-9).sum(axis=0)
-    factor = np.fmax(t.ppf((1 + level) / 2, degrees), _find_factor(level))
+    factor = np.fmax(t.ppf((1 + level) / 2, degrees), bound_quantile(level))
     z = np.abs(change) / np.maximum(error, 1e-300)
     p_value = np.maximum(2 * t.sf(z, degrees), np.exp(-math.sqrt(2) * z))
     lower, upper = change - factor * error, change + factor * error
