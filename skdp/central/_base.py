@@ -46,6 +46,7 @@ from skdp.central.statistics import (
     read_persons,
     rows_within,
     split_persons,
+    warn_user,
     without_column,
 )
 from skdp.domain import Domain
@@ -659,6 +660,13 @@ def append_weights(table: Table, sample_weight: Any) -> Table:
     if isinstance(column, np.ndarray) and infer_dtype(column) == "string":
         raise TypeError(
             "`sample_weight` must be numbers, got text. Convert it to floats."
+        )
+    dtypes = np.ravel(getattr(sample_weight, "dtypes", None))
+    if "object" in map(str, dtypes):
+        warn_user(
+            "`sample_weight` has dtype object: values that are not numbers count as "
+            "0, because an error would reveal them. Convert it to floats",
+            "guide/curator_statistics#weights",
         )
     if len(column) != len(table.columns[0]):
         # The numbers of rows are private.

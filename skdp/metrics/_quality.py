@@ -58,7 +58,7 @@ def grade_estimates(
     without a standard error, it is half of the width of the interval, divided by the quantile of the normal
     distribution. The letters are those of Statistics Canada: A (excellent) below 5 %, B (very good) below 10 %, C
     (good) below 15 %, D (acceptable) below 25 % ([1]_), E (use with caution), and F (too unreliable to be published),
-    from 33.3 % ([2]_).
+    from 33.3 % ([2]_), or if the interval contains 0.
 
     References
     ----------
@@ -120,6 +120,8 @@ def _grade(numbers: Floats, z: float) -> NDArray[np.object_]:
         variation = np.where(error == 0, 0 * value, error / np.abs(value))
     # A missing number has no letter if it was not released, and the worst if it was noise
     # (`searchsorted` places nan last).
+    # An interval with 0 may be longer on one side, as of a standard deviation.
+    variation[(lower <= 0) & (upper >= 0) & (lower < upper)] = np.inf
     codes = np.searchsorted([*LETTERS.values()], variation, side="right")
     letters = np.array([*LETTERS, WORST], object)[codes]
     letters[np.isnan(value) & np.isnan(lower)] = None

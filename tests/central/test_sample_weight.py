@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
-from skdp import DPGroupBy, DPHistogram, DPMean, Interval, PrivacyLedger
+from skdp import DPGroupBy, DPHistogram, DPLinearRegression, DPMean, Interval, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.conftest import diagonal, often
@@ -174,6 +175,24 @@ def test_means_are_a_table_of_the_library_of_X():
             assert found.index.tolist() == names
         assert found["mean"].tolist() == model.mean_.tolist()
         assert found[["lower", "upper"]].to_numpy().tolist() == model.interval_.tolist()
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("name", ["DPGroupBy", "DPHistogram", "DPLinearRegression"])
+def test_weights_of_dtype_object_warn(name, named):
+    """Numbers with decimal commas counted as 0 without a word."""
+    table = pd.DataFrame({"a": [0.0, 1.0] * 20, "b": [1.0, 2.0] * 20, "w": pd.Series(["2,5"] * 40, dtype=object)})
+    model = {
+        "DPGroupBy": DPGroupBy(1.0, by="a", keys={"a": [0.0, 1.0]}, bounds={"b": (0.0, 3.0)}, max_weight=3),
+        "DPHistogram": DPHistogram(1.0, domain={"a": [0.0, 1.0], "b": [1.0, 2.0]}, max_weight=3),
+        "DPLinearRegression": DPLinearRegression(1.0, bounds=(0, 3), target_bounds=(0, 3), max_weight=3),
+    }[name]
+    y = (table.pop("b"),) if name == "DPLinearRegression" else ()
+    X, weight = (table, "w") if named else (table.drop(columns="w"), table["w"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, *y, sample_weight=weight)
+    assert any("`sample_weight` has dtype object" in str(warning.message) for warning in caught)
 
 
 @pytest.mark.parametrize("convert", [list, tuple, lambda text: np.array(text, dtype=object)])
