@@ -661,8 +661,8 @@ def append_weights(table: Table, sample_weight: Any) -> Table:
         raise TypeError(
             "`sample_weight` must be numbers, got text. Convert it to floats."
         )
-    dtypes = np.ravel(getattr(sample_weight, "dtypes", None))
-    if "object" in map(str, dtypes):
+    dtypes: Any = getattr(sample_weight, "dtypes", ())
+    if "object" in map(str, np.ravel(dtypes)):
         warn_user(
             "`sample_weight` has dtype object: values that are not numbers count as "
             "0, because an error would reveal them. Convert it to floats",

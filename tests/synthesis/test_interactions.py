@@ -318,3 +318,12 @@ def test_pair_scores_state_that_a_large_table_of_many_combinations_is_not_search
 @pytest.mark.parametrize(("parameters", "n"), [({}, {3: 35, 4: 35, 5: 21}), ({"epsilon": 0.05}, {3: 0, 4: 0, 5: 0})])
 def test_pair_scores_state_how_many_marginals_were_searched(parameters, n):
     assert fit(make_sign(), **parameters).pair_scores_.attrs["n_searched"] == n
+
+
+def test_target_without_interactions_is_fitted():
+    """A target of one value raised an IndexError after the charge."""
+    domain = {"t": ["v"]} | {name: ["x", "y"] for name in "abc"}
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.choice(values, 500) for name, values in domain.items()})
+    synthesizer = fit(table, domain, epsilon=10.0, delta=1e-6, target="t")
+    assert len(synthesizer.sample(5)) == 5

@@ -62,8 +62,9 @@ def filter_months(
     predicted from the earlier ones, and the prediction and the noisy number are averaged by their variances. The
     variance of a monthly change is estimated from the noisy changes of all cells, a part of it proportional to the
     count and a part to its square; for means, one number for each column. A number that is more than four standard
-    errors from its prediction is a break, and starts a new series. Totals of counts are sums of cells. A real change of
-    a few standard errors is underestimated in its first months: test changes by `compare_groups`.
+    errors from its prediction is a break, and starts a new series. Totals of counts are those of the last release, as
+    the filter does not know how changes of cells depend on each other. A real change of a few standard errors is
+    underestimated in its first months: test changes by `compare_groups`.
 
     References
     ----------
@@ -99,28 +100,30 @@ def filter_months(
     for month in months:
         has_groups = month._domain == last._domain and month.totals == last.totals
         absent = last.estimates_.keys() - month.estimates_.keys()
-        if not has_groups or absent.intersection(names):
-            raise ValueError("`months` must have the same groups, counts and means.")
+        is_equal = month._is_weighted == last._is_weighted
+        if not (has_groups and is_equal) or absent.intersection(names):
+            raise ValueError(
+                "`months` must have the same groups, counts and means, all with or all "
+                "without weights."
+            )
+    if len(set(map(id, months))) < len(months):
+        raise ValueError("`months` must be different releases, got one of them twice.")
     columns: dict[str, Floats] = {}
-    for column, name in enumerate(names, -1):
+    for name in names:
         if name not in last.estimates_:
             continue
         numbers = np.array([month.estimates_[name][:, :2] for month in months])
-        if name == COUNT:
-            numbers = numbers[:, ~last._is_total]
         values, errors = numbers.transpose(2, 0, 1)
-        if name != COUNT:
-            # A month whose noise increases the number of values has a smaller error, which
-            # is corrected by the mean number.
-            sizes = np.array([month._n_values for month in months])[..., column]
-            errors = errors * sizes / np.maximum(sizes.mean(axis=0), 1.0)
         is_known = np.isfinite(values)
         values = np.where(is_known, values, 0.0)
         # Counts of a large epsilon have no noise.
         noises = np.where(is_known, np.maximum(errors**2, 1e-12), UNKNOWN)
-        value, variance = _filter(values, noises, are_counts=name == COUNT)
-        if name == COUNT:
-            value, variance = last._add_totals(value), last._add_totals(variance)
+        value, variance = values[-1].copy(), noises[-1].copy()
+        # Changes of cells may be dependent, so that the errors of their sums are unknown.
+        cells = ~last._is_total | (name != COUNT)
+        value[cells], variance[cells] = _filter(
+            values[:, cells], noises[:, cells], are_counts=name == COUNT
+        )
         error = np.where(variance < 1e100, np.sqrt(variance), np.nan)
         margin = quantile * error
         parts = value + 0 * error, error, value - margin, value + margin

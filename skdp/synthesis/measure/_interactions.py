@@ -263,6 +263,8 @@ class Comparison:
 def choose_columns(search: Search, compared: Comparison, target: int | None) -> Clique:
     """Choose a marginal with the target that probably differs from the model most."""
     cliques = [clique for clique in search.cliques if target in clique]
+    if not cliques:
+        return ()
     levels = map(compared.find_level, cliques)
     scores, expected = compared.score(list(zip(cliques, levels, strict=True)))
     return cliques[scores.choose(range(len(cliques)), expected, search.fraction)]
