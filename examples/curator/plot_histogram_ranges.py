@@ -20,10 +20,12 @@ ages = pd.DataFrame(
     {
         "age": np.concatenate(
             [rng.normal(30, 12, 6_000), rng.normal(70, 9, 4_000)]
-        ).clip(0, 127)
+        )
+        .clip(0, 127)
+        .round()
     }
 )
-domain = {"age": Interval(0, 128, bins=128)}
+domain = {"age": Interval(0, 127, bins=128)}
 flat = DPHistogram(1.0, domain=domain, method="flat", random_state=0).fit(
     ages
 )
