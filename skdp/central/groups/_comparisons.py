@@ -66,7 +66,7 @@ def compare_groups(
 
     See Also
     --------
-    DPGroupBy.test_independence : Test for two keys.
+    skdp.DPGroupBy.test_independence : Test for two keys.
 
     Notes
     -----
