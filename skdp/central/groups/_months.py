@@ -92,22 +92,9 @@ def filter_months(
     b      97.7             14.1         70.1        125.3
     """
     quantile = NormalDist().inv_cdf((1 + check_confidence_level(confidence_level)) / 2)
-    check_releases("`months` must contain", months)
-    if len(months) < 2:
-        raise ValueError(f"`months` must have two releases or more, got {len(months)}.")
+    _check_months(months)
     last = months[-1]
     names = [COUNT, *(f"{name}_mean" for name in last._measured)]
-    for month in months:
-        has_groups = month._domain == last._domain and month.totals == last.totals
-        absent = last.estimates_.keys() - month.estimates_.keys()
-        is_equal = month._is_weighted == last._is_weighted
-        if not (has_groups and is_equal) or absent.intersection(names):
-            raise ValueError(
-                "`months` must have the same groups, counts and means, all with or all "
-                "without weights."
-            )
-    if len(set(map(id, months))) < len(months):
-        raise ValueError("`months` must be different releases, got one of them twice.")
     columns: dict[str, Floats] = {}
     for name in names:
         if name not in last.estimates_:
@@ -130,6 +117,29 @@ def filter_months(
         for suffix, part in zip(SUFFIXES, parts, strict=True):
             columns[name + suffix] = part
     return make_frame(last._domain, columns, "pandas")
+
+
+def _check_months(months: Sequence[DPGroupBy]) -> None:
+    """Raise an error unless there are two or more different releases of equal groups, counts, means and weights."""
+    check_releases("`months` must contain", months)
+    if len(months) < 2:
+        raise ValueError(f"`months` must have two releases or more, got {len(months)}.")
+    if len(set(map(id, months))) < len(months):
+        raise ValueError("`months` must be different releases, got one of them twice.")
+    last = months[-1]
+    required = {COUNT, *(f"{name}_mean" for name in last._measured)}
+    for month in months:
+        absent = required.intersection(last.estimates_) - month.estimates_.keys()
+        is_equal = (
+            month._domain == last._domain
+            and month.totals == last.totals
+            and month._is_weighted == last._is_weighted
+        )
+        if absent or not is_equal:
+            raise ValueError(
+                "`months` must have the same groups, counts and means, all with or all "
+                "without weights."
+            )
 
 
 def _filter(
