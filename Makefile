@@ -68,14 +68,18 @@ book: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -b epub -q -d site/.doctrees docs site/epub
 	$(BIN)/python docs/check_book.py site/epub/skdp.epub
 
-# In a clean clone: build and check the release, add the book, and tag the commit.
+# In a clean clone: build and check the release, add the book, check that no headline is older than its code, and tag
+# the commit.
 release: release-check book
+	$(BIN)/python benchmarks/_headlines.py
 	$(BIN)/python .ci/tag_release.py
 
-# All benchmarks, one after another; an interrupted run continues. Other libraries have a separate environment.
+# All benchmarks, one after another, and their headlines; an interrupted run continues. Other libraries have a separate
+# environment.
 BENCHMARKS = $(filter-out run, $(basename $(notdir $(wildcard benchmarks/[a-z]*.py))))
 bench: .venv-bench/installed
 	for name in $(BENCHMARKS); do .venv-bench/bin/python benchmarks/run.py $$name || exit 1; done
+	.venv-bench/bin/python benchmarks/_headlines.py
 
 # uv takes a sixth of the time of pip. pip is used if uv is not available, or finds no packages because it does not read
 # pip's settings.

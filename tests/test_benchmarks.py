@@ -4,7 +4,6 @@ import importlib.util
 import math
 import re
 import sys
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -114,16 +113,14 @@ RESULTS = [path.stem for path in sorted((FOLDER / "results").glob("*.csv"))]
 def test_finding_of_each_benchmark_page_holds(name, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(FOLDER)
-    extension, script = load_extension(), load_script(name)
-    pages = tomllib.loads((FOLDER.parent / "docs" / "benchmarks" / "findings.toml").read_text())
-    rows = run.read_rows(pd.read_csv(FOLDER / "results" / f"{name}.csv").to_dict("records"))
-    finding = extension.write_finding(run.select_newest(rows, script), pages[name])
+    headlines = load_script("_headlines")
+    finding = headlines.write_finding(headlines.read_results(name), headlines.read_findings()[name])
     assert re.search(r"^[^*]*\d[^*]*\.$", finding)
 
 
 def test_finding_requires_four_seeds_and_all_tables():
     pytest.importorskip("matplotlib")
-    write_finding = load_extension().write_finding
+    write_finding = load_script("_headlines").write_finding
     page = {"finding": "The error is {ours:.1f}.", "values": {"ours": {"method": "ours", "table": "Adult"}}}
     rows = pd.concat([list_errors().assign(table=table) for table in ("Adult", "wine")])
     with pytest.raises(ValueError, match="at least 4 seeds"):
@@ -133,6 +130,50 @@ def test_finding_requires_four_seeds_and_all_tables():
         write_finding(more, page)
     page["values"]["other"] = {"method": "ours", "table": "wine"}
     assert write_finding(more, page) == "The error is 0.5."
+
+
+def test_headline_is_not_shown_if_the_code_of_a_method_has_changed_since_its_rows(tmp_path, monkeypatch):
+    headlines = load_script("_headlines")
+    monkeypatch.setattr(headlines, "ROOT", tmp_path)
+
+    def commit(text):
+        (tmp_path / "method.py").write_text(text)
+        run.run_git("add", ".", cwd=tmp_path)
+        author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        run.run_git(*author, "commit", "--quiet", "--message", "change", cwd=tmp_path)
+        return run.run_git("rev-parse", "--short=8", "HEAD", cwd=tmp_path)
+
+    def write_headline(code, **more):
+        page = {
+            "finding": "The error is {ours:.1f} in one run.",
+            "code": [code],
+            "values": {"ours": {"method": "ours"}},
+        }
+        return headlines.write_headline(list_errors().assign(commit=first), page | more)
+
+    run.run_git("init", "--quiet", cwd=tmp_path)
+    first = commit("noise = 1")
+    assert write_headline("method.py") == "**The error is 0.5 in one run.**"
+    commit('"""Noise."""\nnoise = 1  # of a count')
+    assert write_headline("method.py") == "**The error is 0.5 in one run.**"
+    commit("noise = 2")
+    assert write_headline("method.py").endswith("Since then, a file changed: `method.py`.")
+    assert write_headline(".").endswith("`method.py`.")
+    assert write_headline("other.py") == "**The error is 0.5 in one run.**"
+    assert write_headline("method.py", rivals=["ours"]) == "**The error is 0.5 in one run.**"
+    first = "0123abcd"
+    assert write_headline("method.py").startswith("No headline: the commits")
+
+
+def test_code_of_each_headline_is_in_the_repository():
+    headlines = load_script("_headlines")
+    missing = [
+        path
+        for page in headlines.read_findings().values()
+        for path in page["code"]
+        if not (headlines.ROOT / path).exists()
+    ]
+    assert not missing
 
 
 def list_errors():
@@ -152,7 +193,7 @@ def list_errors():
 def test_benchmark_table_has_epsilon_ascending_and_the_best_methods_in_bold():
     pytest.importorskip("matplotlib")
     script = SimpleNamespace(__doc__="Errors.")
-    page = {"finding": "The error is {ours:.1%} in one run.", "bounds": ["bound"]}
+    page = {"finding": "The error is {ours:.1%} in one run.", "bounds": ["bound"], "rivals": ["ours"]}
     page["values"] = {"ours": {"method": "ours", "epsilon": 10.0}}
     text = load_extension().write_page("errors", list_errors(), script, page)
     assert text.startswith("# Errors\n\n**The error is 12.4 % in one run.**\n\nErrors.")
@@ -188,6 +229,7 @@ def test_best_method_is_bold_only_beyond_the_errors(difference, seeds, exact, is
         for seed in range(seeds)
     ]
     page = {"finding": "{ours:.1f} in one run", "values": {"ours": {"method": "ours"}}, "exact": exact}
+    page["rivals"] = ["ours"]
     text = load_extension().write_page("errors", run.read_rows(rows), SimpleNamespace(__doc__="Errors."), page)
     assert ("| Adult | ours | **" in text) == is_best
     assert "rival | **" not in text
@@ -199,4 +241,4 @@ def test_finding_that_does_not_hold_is_an_error(method, message):
     page = {"finding": "{ours} in one run", "ascending": ["ours", "other"]}
     page["values"] = {"ours": {"method": "ours"}, "other": {"method": method}}
     with pytest.raises(ValueError, match=message):
-        load_extension().write_finding(list_errors(), page)
+        load_script("_headlines").write_finding(list_errors(), page)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
-import tomllib
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +15,23 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 DOCS = Path(__file__).parent.parent
 BENCHMARKS = DOCS.parent / "benchmarks"
-# Of a finding. The AUC of models of synthetic rows of one table varies by 0.05 between seeds.
-MIN_SEEDS = 4
 sys.path.append(str(BENCHMARKS))
 
-from run import read_rows, select_newest, summarize  # noqa: E402
+from _headlines import (  # noqa: E402
+    read_findings,
+    read_results,
+    write_headline,
+)
+from run import RESULTS, summarize  # noqa: E402
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Write the pages before Sphinx looks for them."""
-    pages = tomllib.loads(
-        (DOCS / "benchmarks" / "findings.toml").read_text()
-    )
-    for path in (BENCHMARKS / "results").glob("*.csv"):
+    pages = read_findings()
+    for path in RESULTS.glob("*.csv"):
         script = import_module(path.stem)
-        rows = read_rows(pd.read_csv(path).to_dict("records"))
-        text = write_page(
-            path.stem,
-            select_newest(rows, script),
-            script,
-            pages[path.stem],
-        )
+        rows = read_results(path.stem)
+        text = write_page(path.stem, rows, script, pages[path.stem])
         page = DOCS / "benchmarks" / f"{path.stem}.md"
         page.write_text(text, encoding="utf-8")
     return {"parallel_read_safe": True}
@@ -54,7 +47,7 @@ def write_page(
     machines = "; ".join(rows["machine"].unique())
     parts = [
         f"# {name.replace('_', ' ').capitalize()}",
-        f"**{write_finding(rows, page)}**",
+        write_headline(rows, page),
         script.__doc__,
         "A table has the newest result of each method: the mean over seeds, ± its standard error if it differs "
         "between seeds; a number without ± is from one seed, or equal for all. "
@@ -72,54 +65,6 @@ def write_page(
         parts.append(f"## {capitalize(task)}{note}")
         parts += write_tables(group, page)
     return "\n\n".join(parts)
-
-
-def write_finding(rows: pd.DataFrame, page: dict[str, Any]) -> str:
-    """Insert means of rows into the sentence of a page; raise an error if they are no evidence for it."""
-    check_evidence(rows, page)
-    values = {
-        key: select(rows, chosen)["value"].mean()
-        for key, chosen in page["values"].items()
-    }
-    for small, large in pairwise(page.get("ascending", [])):
-        if not values[small] < values[large]:
-            raise ValueError(
-                f"{small} is not below {large}: rewrite the finding"
-            )
-    return re.sub(r"(?<=\d)%", " %", page["finding"].format(**values))
-
-
-def check_evidence(rows: pd.DataFrame, page: dict[str, Any]) -> None:
-    """Require four seeds, and all tables that have rows of the named methods, metrics and epsilons."""
-    tables: dict[Any, set[str]] = {}
-    for chosen in page["values"].values():
-        found = select(rows, chosen)
-        seeds = found.groupby(["task", "table", "method", "epsilon"])[
-            "seed"
-        ]
-        if found.empty:
-            raise ValueError(f"the results have no rows of {chosen}")
-        is_single = "one run" in page["finding"]
-        needs_seeds = not (page.get("exact") or is_single)
-        if needs_seeds and seeds.nunique().min() < MIN_SEEDS:
-            raise ValueError(
-                f"{chosen} must have rows of at least {MIN_SEEDS} seeds"
-            )
-        others = frozenset(
-            chosen.items() - {("table", chosen.get("table"))}
-        )
-        tables.setdefault(others, set()).update(found["table"])
-    for others, named in tables.items():
-        missing = {*select(rows, dict(others))["table"]} - named
-        if missing and not page.get("cases"):
-            raise ValueError(
-                f"the finding leaves out {sorted(missing)} of {dict(others)}"
-            )
-
-
-def select(rows: pd.DataFrame, chosen: dict[str, Any]) -> pd.DataFrame:
-    """Return the rows with the chosen values."""
-    return rows[(rows[[*chosen]] == pd.Series(chosen)).all(axis=1)]
 
 
 def join_baselines(rows: pd.DataFrame) -> pd.DataFrame:
