@@ -45,6 +45,17 @@ DOMAIN_FILE = (
     (r"\bdeclare Interval\((.*?), (.*?)\)", r"declare low = \1 and high = \2"),
 )
 
+# Parameters and remedies in errors of a ledger, and the words of the commands in their place.
+LEDGER = (
+    (r"\b(epsilon|delta|mu|rho|relation)=(?!`)", r"\1 "),
+    (
+        r"Use PrivacyLedger\(relation.*?\.",
+        "Use another ledger for reports; --budget creates it.",
+    ),
+    (r"Increase `delta=.*?\.", "Use a new ledger with a larger --budget-delta."),
+    (r"Use PrivacyLedger with .*?\.", "Use a ledger with a budget of epsilon."),
+)
+
 # Name of standard input and output.
 STREAM = "-"
 
@@ -186,6 +197,8 @@ def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
 def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") -> str:
     """Format an error or warning of the library as one line, with options instead of parameters."""
     # The library names its parameters, which are replaced by the options of the command.
+    for pattern, words in LEDGER if "ledger" in text.lower() else ():
+        text = re.sub(pattern, words, text)
     for action in parser._actions:
         name = str(action.metavar)  # of a positional argument
         if action.option_strings:

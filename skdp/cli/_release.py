@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -288,6 +289,10 @@ def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
         if options.title and getattr(options, "statement", None) is None:
             raise ValueError("--title requires --ledger.")
         return None
+    if options.budget is None and options.budget_delta:
+        raise ValueError("--budget-delta requires --budget.")
+    if options.budget is not None and options.budget_guess is not None:
+        raise ValueError("--budget and --budget-guess exclude each other.")
     # A ledger is created only with --budget, so that a lost ledger does not start again.
     is_file = isinstance(options.ledger, Path)
     if not has_budget and is_file and not options.ledger.exists():
@@ -295,12 +300,16 @@ def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
             f"--ledger must be an existing file, got {options.ledger}. Use --budget or "
             "--budget-guess to create it."
         )
-    ledger = PrivacyLedger(
-        options.budget,
-        delta=options.budget_delta,
-        guess=options.budget_guess,
-        path=options.ledger,
-    )
+    try:
+        ledger = PrivacyLedger(
+            options.budget,
+            delta=options.budget_delta,
+            guess=options.budget_guess,
+            path=options.ledger,
+        )
+    except ValueError as error:
+        text = re.sub("`epsilon`", "--budget", str(error))
+        raise ValueError(re.sub("`(delta|guess)`", r"--budget-\1", text)) from None
     return ledger.with_title(options.title) if options.title else ledger
 
 

@@ -27,6 +27,10 @@ class PanelDisplay:
     ax_: NDArray[Any]
     figure_: Any
 
+    def __repr__(self) -> str:
+        titles = [axes.get_title(loc="left") for axes in getattr(self, "ax_", ())]
+        return f"<{type(self).__name__}: {', '.join(titles) or 'not drawn'}>"
+
     def _use_panels(
         self,
         ax: Any,

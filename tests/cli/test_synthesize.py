@@ -91,13 +91,49 @@ def test_ledger_is_created_charged_and_enforced(table, domain, tmp_path, capsys)
         (["--ledger", ledger, "--budget", 4], "was created with"),
         (["--ledger", tmp_path / "other.sqlite"], "other.sqlite. Use --budget or --budget-guess to create it"),
         (["--budget", 3], "--budget and --budget-guess require --ledger"),
-        (["--ledger", ledger, "--budget-delta", 0.1], "--delta, `relation` and `columns` require a budget"),
+        (["--ledger", ledger, "--budget-delta", 0.1], "--budget-delta requires --budget"),
+        (["--ledger", ledger, "--budget", 3, "--budget-guess", 0.6], "--budget and --budget-guess exclude each other"),
+        (["--ledger", ledger, "--budget", -1], "--budget must be a finite number > 0"),
+        (["--ledger", ledger, "--budget-guess", 0.4], "--budget-guess must be between 0.5 and 1"),
+        (["--ledger", ledger, "--budget", 3, "--budget-delta", 3], "--budget-delta must be a number in [0, 1)"),
     ]:
         with pytest.raises(SystemExit):
             run(table, tmp_path / "two.csv", domain, "--epsilon", 2, *words)
         assert message in capsys.readouterr().err
     assert not (tmp_path / "two.csv").exists()
     assert PrivacyLedger(path=ledger).spent.epsilon == 2
+
+
+@pytest.mark.parametrize(
+    ("budget", "words", "ending"),
+    [
+        (
+            {"epsilon": 3, "relation": "add_remove"},
+            ["privatize", "--epsilon", 1],
+            "The ledger has epsilon 3.0, relation 'add_remove'. Use another ledger for reports; --budget creates it.",
+        ),
+        (
+            {"epsilon": 3},
+            ["table", "--by", "sex", "--guess", 0.6],
+            "requires delta 1e-06, but the ledger has 0.0 of 0.0 left. Use a new ledger with a larger --budget-delta. "
+            "--budget and --budget-delta are the budget of a new ledger.",
+        ),
+        (
+            {"epsilon": 3, "relation": "replace"},
+            ["synthesize", "--epsilon", 2],
+            "requires epsilon 4.0 for relation 'replace', but the ledger has 3.0 of 3.0 left. "
+            "--budget and --budget-delta are the budget of a new ledger.",
+        ),
+    ],
+)
+def test_error_of_a_ledger_names_no_python(budget, words, ending, table, domain, tmp_path, capsys):
+    ledger = tmp_path / "ledger.sqlite"
+    PrivacyLedger(**budget, path=ledger)
+    command, *further = words
+    with pytest.raises(SystemExit):
+        call(command, table, tmp_path / "out.csv", "--domain", domain, "--ledger", ledger, *further)
+    shown = capsys.readouterr().err
+    assert shown.endswith(f"{ending}\n")
 
 
 def test_delta_without_budget_raises_before_reading(table, domain, tmp_path, capsys, monkeypatch):
