@@ -154,7 +154,7 @@ class DPMarginalSynthesizer(
     noise_scale_ : dict of tuple to float
         Standard deviation of the noise of each count of a marginal, by names of columns.
     marginals_ : list of Marginal
-        Noisy counts of the measured marginals.
+        Noisy counts of the measured marginals in the model; a stronger interaction may replace weak pairs.
     marginal_quality_ : DataFrame
         Quality of each measured marginal: its number of cells, the standard error of a count, the ``noise`` and the
         ``misfit`` of the model as total variation distances, the ``residual`` of the fit, and whether it is ``usable``

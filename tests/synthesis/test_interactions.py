@@ -71,8 +71,8 @@ def test_sign_of_three_binned_columns_is_kept(parameters):
     assert measure_accuracy(synthesizer, sign_of) > 0.9
 
 
-@pytest.mark.long
 def test_sign_of_four_binned_columns_is_kept():
+    """The model has no capacity for the rule beside all pairs of independent columns, which are measured first."""
     synthesizer = fit(make_sign(n_factors=4), epsilon=10.0)
     assert ("a", "b", "c", "d", "label") in synthesizer.selected_cliques_
     assert measure_accuracy(synthesizer, partial(sign_of, n_factors=4)) > 0.9

@@ -90,6 +90,24 @@ class MarginalPlan:
         marginals = [*(columns.get(c, c) for c in cliques), *masked]
         return Elimination(structure.sizes, marginals, structure.given), columns
 
+    def select_strongest(
+        self,
+        marginals: Collection[Clique],
+        excess: Mapping[Clique, float],
+        groups: Mapping[Clique, ValueGroups],
+    ) -> list[Clique]:
+        """Select the marginals that a model contains if all marginals with an `excess` are added in order of it."""
+        graph, columns = self.start_elimination((), groups)
+        selected = []
+        for clique in sorted(excess, key=excess.__getitem__, reverse=True):
+            added = columns.get(clique, clique)
+            is_added = graph.add(
+                added, self.max_cells, CLIQUES_PER_MODEL * self.max_cells
+            )
+            if is_added and clique in marginals:
+                selected.append(clique)
+        return selected
+
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of `order` columns, with the number of marginals of the workload that contain each."""
         n_uses = Counter[Clique]()

@@ -6,7 +6,7 @@
 # 4. counts: measure these pairs and, again, the columns; fit a model.
 # 5. second scores: measure one table with the target, compare pairs and marginals of three columns with the model, and
 #    search interactions.
-# 6. second counts: choose and measure as before; fit the model again.
+# 6. second counts: choose and measure as before, where an interaction displaces weaker pairs; fit the model again.
 # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
 #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
 # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm
@@ -429,6 +429,10 @@ def measure_in_rounds(
     for clique, gain in _weigh(second.gains, n_uses).items():
         if len(clique) == 2 or not is_within(clique, found):
             gains[clique] = gain
+    interactions |= coarse
+    if found:
+        strengths = {clique: scores.excess.get(clique, math.inf) for clique in measured}
+        measured = plan.select_strongest(measured, {**strengths, **found}, interactions)
     # With Gaussian noise, two measurements with parts of a budget are as good as one.
     rest = replace(
         candidates,
@@ -437,10 +441,13 @@ def measure_in_rounds(
         excess={**_weigh(second.excess, n_uses), **found},
         measured=measured,
         repeated=had if private.budget.is_gaussian else {},
-        interactions={**coarse, **interactions},
+        interactions=interactions,
     )
-    measure_marginals(private, rest, rest.choose() or list(had))
-    fitted = fit_counts(plan.structure, private.marginals, numbers)
+    chosen = rest.choose() or list(had)
+    measure_marginals(private, rest, chosen)
+    used = {*plan.columns, *measured, *chosen}
+    marginals = [marginal for marginal in private.marginals if marginal.clique in used]
+    fitted = fit_counts(plan.structure, marginals, numbers)
     return replace(fitted, searched=count_searched(search))
 
 
