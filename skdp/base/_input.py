@@ -234,6 +234,8 @@ def to_float_columns(
         except ColumnError as error:
             raise TypeError(f"Column {name!r}: {error}.") from None
         columns.append(numbers.astype(float, copy=False))
+    if _are_finite(columns):
+        return columns
     for name, column, numbers in zip(table.names, table.columns, columns, strict=True):
         is_object = getattr(getattr(column, "dtype", None), "kind", "") == "O"
         is_allowed = allow_missing and (coerce or not is_object)
@@ -251,6 +253,20 @@ def to_float_columns(
                 "missing values, or drop their rows."
             )
     return columns
+
+
+def _are_finite(columns: list[Floats]) -> bool:
+    """Check quickly if arrays are the columns of one matrix without missing or infinite numbers."""
+    # Reading a matrix in the order of its memory takes a tenth of the time.
+    bases = {id(numbers.base): numbers.base for numbers in columns}
+    matrix = next(iter(bases.values()), None)
+    return (
+        len(bases) == 1
+        and isinstance(matrix, np.ndarray)
+        and matrix.dtype == float
+        and matrix.size <= 2 * sum(map(len, columns))
+        and bool(np.isfinite(matrix).all())
+    )
 
 
 def _has_other_objects(column: Any, numbers: NDArray[np.floating]) -> bool:

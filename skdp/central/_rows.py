@@ -63,8 +63,9 @@ class Rows:
     # 2**53, which floats represent exactly, in any order.
 
     # The values of each row as integers, in steps of 1 / `UNIT`; shape (n_rows, n_columns).
-    # After `rotate`, they are integers below 2**26 of the type float.
-    positions: NDArray[np.int16] | Floats
+    # The values of a column are adjacent, so that NumPy's loops are long. After `rotate`,
+    # they are integers below 2**26.
+    positions: NDArray[np.int16 | np.int32]
     # The class of each row, or the position of its target.
     codes: Indices
     # The square of the largest possible norm of a row.
@@ -99,7 +100,7 @@ class Rows:
         units : ndarray of shape (n_columns,), optional
             The distances that are represented by `UNIT`, at least the default `find_widths(bounds, starts)`.
         """
-        positions = np.empty((len(codes), len(columns)), np.int16)
+        positions = np.empty((len(columns), len(codes)), np.int16).T
         units = find_widths(bounds, starts) if units is None else units
         scale = units / UNIT
         lows, highs = (np.trunc((numbers - starts) / scale) for numbers in bounds.T)
@@ -108,9 +109,10 @@ class Rows:
             # Rows of a matrix are read while they are in the cache.
             values = np.array([column[block] for column in columns]).T
             with np.errstate(over="ignore"):
-                values = (values - starts) / scale
+                values -= starts
+                values /= scale
             # The conversion to integers truncates toward 0.
-            positions[block] = np.clip(values, lows, highs)
+            positions[block] = np.clip(values, lows, highs, out=values)
         square = int((largest**2).sum())
         return cls(positions, codes.astype(np.intp), square, starts, units, largest)
 
@@ -132,7 +134,7 @@ class Rows:
         for rows in slice_rows(*self.positions.shape):
             part = self.positions[rows]
             if not buffer.size:
-                buffer = np.empty((len(part), self.n_columns + n_more))
+                buffer = np.empty((self.n_columns + n_more, len(part))).T
             values = buffer[: len(part)]
             values[:, : self.n_columns] = part
             yield rows, values
@@ -154,12 +156,10 @@ class Rows:
         """Return the factor of each row, at most 1, that shortens it to a squared norm of at most `square`."""
         # Three roundings increase a factor by less than 2**-50. Products are truncated
         # toward 0, which does not increase the norm.
-        long = self.squares > square
-        return np.where(
-            long,
-            np.sqrt(square / np.where(long, self.squares, 1)) * (1 - 2.0**-40),
-            1.0,
-        )
+        factors = np.ones(len(self.squares))
+        long = np.flatnonzero(self.squares > square)
+        factors[long] = np.sqrt(square / self.squares[long]) * (1 - 2.0**-40)
+        return factors
 
     def counts(self, limits: Sequence[int]) -> Integers:
         """Count the rows by squared norm between successive ascending limits; the last count includes longer rows."""
@@ -210,9 +210,9 @@ class Rows:
         # Rounding changes each value by at most 1 / 2.
         norm = math.sqrt(self.square) * np.linalg.norm(axes, 2) + math.sqrt(len(axes))
         square = int(norm**2) + 1
-        positions = np.empty(self.positions.shape)
+        positions = np.empty(self.positions.shape[::-1], np.int32).T
         for rows, part in self.blocks():
-            np.rint(part @ axes, out=positions[rows])
+            positions[rows] = np.rint(part @ axes)
         largest = math.isqrt(square)
         return replace(self, positions=positions, square=square, largest=largest)
 
@@ -269,9 +269,12 @@ def round_axes(axes: Floats) -> Floats:
 
 def _shorten(part: Floats, factors: Floats) -> None:
     """Multiply rows of integers by factors of at most 1, (n_rows,), in place, and truncate toward 0."""
-    if (factors < 1).any():
+    long = np.flatnonzero(factors < 1)
+    if 4 * len(long) > len(part):
         part *= factors[:, np.newaxis]
         np.trunc(part, out=part)
+    else:
+        part[long] = np.trunc(part[long] * factors[long, np.newaxis])
 
 
 def find_gain(
@@ -582,8 +585,7 @@ class WeightedRows:
         largest = float(np.linalg.norm(coefficients)) * longest + 1
         scale = 2.0 ** (50 - int(np.frexp(largest)[1]))
         weights = np.rint(coefficients * scale)
-        for block in slice_rows(*self.rows.positions.shape):
-            values = self.rows.positions[block].astype(float, copy=False)
+        for block, values in self.rows.blocks():
             products = values @ weights[:-1] + self.constant * weights[-1]
             products /= UNIT * scale
             yield block, values, products

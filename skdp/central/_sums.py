@@ -36,8 +36,8 @@ from skdp.tables import Table
 GRID = 1 << 29
 
 # Numbers per block. A block fits in the cache, and float sums of its integers and of
-# products of rows are exact (2**(15 + 15 + 16) < 2**53).
-BLOCK = 1 << 16
+# products of rows are exact (2**(15 + 15 + 17) < 2**53).
+BLOCK = 1 << 17
 
 # Fewer rows of wide tables take longer, because each column is sliced.
 MIN_ROWS_PER_BLOCK = 256

@@ -195,7 +195,7 @@ def test_sums_of_columns_are_equal_for_all_sizes_of_blocks(name, monkeypatch):
     }[name]
     table = frame if name == "groups" else frame[["a", "b", "c"]]
     found = []
-    for block in (1 << 16, 3 * 4):
+    for block in (1 << 17, 3 * 4):
         monkeypatch.setattr("skdp.central._sums.BLOCK", block)
         monkeypatch.setattr("skdp.central._sums.MIN_ROWS_PER_BLOCK", 1)
         fitted = estimator.fit(table)
