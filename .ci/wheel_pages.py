@@ -56,11 +56,9 @@ def render(page: str) -> str:
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     text = re.sub(r"^```\{.*?^```$\n", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^---\n.*?^---\n", "", text, count=1, flags=re.DOTALL)
-    text = re.sub(r"\{py:\w+\}`~?(?:[^`<]*<)?([^`>]*)>?`", r"`\1`", text)
     text = re.sub(
         r"\[([^]]*)\]\(((?!https?:|#)[^)\s]+)\)", lambda x: _link(x, page), text
     )
-    text = re.sub(r"\{doc\}`(?:([^`<]*)<)?([^`>]*)>?`", lambda x: _link(x, page), text)
     parser = MarkdownIt().enable("table").use(anchors_plugin, max_level=3)
     body = parser.use(deflist_plugin).use(dollarmath_plugin).render(text)
     title = _read_title(page)
@@ -72,17 +70,16 @@ def render(page: str) -> str:
 
 def _link(found: re.Match[str], page: str) -> str:
     """Return a link to a page of the wheel, or its label if the wheel does not have the page."""
-    label, target = (found[1] or "").strip(), found[2]
+    label, target = found[1], found[2]
     path, _, section = target.partition("#")
-    folder = DOCS if path.startswith("/") else (DOCS / page).parent
-    path = (folder / path.lstrip("/")).resolve()
-    name = path.relative_to(DOCS.parent).as_posix().removeprefix("docs/")
-    name = name.removesuffix(".md")
+    file = (DOCS / page).parent.joinpath(path).resolve()
+    name = file.relative_to(DOCS.parent).with_suffix("").as_posix()
+    name = name.removeprefix("docs/")
     if name not in list_pages():
-        return label or name
+        return label
     up = "" if name.partition("/")[0] == page.partition("/")[0] else "../"
     short = name.partition("/")[2] if not up else name
-    return f"[{label or _read_title(name)}]({up}{short}.html{'#' * bool(section)}{section})"
+    return f"[{label}]({up}{short}.html{'#' * bool(section)}{section})"
 
 
 def _read_title(page: str) -> str:

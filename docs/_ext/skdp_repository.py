@@ -1,4 +1,4 @@
-"""The repository's own documents as pages: included, with links that lead to pages of the site."""
+"""Pages whose links work in the repository, too: on the site, they lead to its pages."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ PAGES = {
     "docs/how_to": "docs/project/how_to.md",
     "benchmarks/results": "docs/benchmarks/index.md",
 }
+# Scripts of the repository, and their pages.
+SCRIPTS = (
+    (re.compile(r"^benchmarks/(\w+)\.py$"), r"docs/benchmarks/\1.md"),
+    (re.compile(r"^examples/(\w+/plot_\w+)\.py$"), r"docs/gallery/\1.rst"),
+)
 _INCLUDE = re.compile(r"^```\{include\} (\S+\.md)\n```$", re.MULTILINE)
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
@@ -35,7 +40,11 @@ def rewrite_links(text: str, source: str, page: str) -> str:
             return match[0]
         path, _, anchor = target.partition("#")
         path = normpath(Path(source).parent / path)
+        if not (ROOT / path).exists():  # an example of a page
+            return match[0]
         path = PAGES.get(path.rstrip("/"), path)
+        for script, built in SCRIPTS:
+            path = script.sub(built, path)
         if path.startswith("docs/"):
             link = relpath(path, Path(page).parent)
             return f"[{label}]({link}{'#' if anchor else ''}{anchor})"
@@ -50,8 +59,10 @@ def rewrite_links(text: str, source: str, page: str) -> str:
 
 
 def _expand(app: Any, docname: str, source: list[str]) -> None:
-    """Replace an include of a file outside of docs/ by its text, and correct links of how-to pages and decisions."""
+    """Replace an include of a file outside of docs/ by its text, and correct the links of a page."""
     page = f"docs/{docname}.md"
+    if not (ROOT / page).exists():
+        return
 
     def included(match: re.Match[str]) -> str:
         path = normpath(Path(page).parent / match[1])
@@ -60,13 +71,11 @@ def _expand(app: Any, docname: str, source: list[str]) -> None:
             (ROOT / path).read_text(encoding="utf-8"), path, page
         )
 
-    if docname.split("/")[0] in ("index", "project", "benchmarks"):
-        source[0] = _INCLUDE.sub(included, source[0])
-    elif docname.split("/")[0] in ("how_to",):
-        source[0] = rewrite_links(source[0], page, page)
+    text = _INCLUDE.sub(included, source[0])
+    source[0] = rewrite_links(text, page, page)
 
 
-_LISTED = re.compile(r"^- \{doc\}`([\w/]+)`", re.MULTILINE)
+_LISTED = re.compile(r"^- \[[^]]*\]\(([\w/.]+)\.md\)", re.MULTILINE)
 
 
 def _add_toctrees(app: Any, docname: str, source: list[str]) -> None:
