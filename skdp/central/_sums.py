@@ -330,23 +330,9 @@ class NoisySums:
     def _find_interval(
         self, quotients: Floats, spread: Any, center: Any, slack: Any, level: float
     ) -> tuple[Floats, Floats]:
-        """Return Fieller's intervals of quotients x with numerators of the noise sqrt(spread + (center - x)**2) ([1]_).
-
-        `slack` times the square of the margin extends the interval downward.
-        """
-        # A number x is in the interval if the noisy numerator minus x times the noisy count
-        # is within the margin of its noise, which is the margin of one number times
-        # sqrt(spread + (center - x)**2). With the quotient q, and r the margin divided by the count,
-        # the bounds solve (q - x)**2 = r**2 (spread + (center - x)**2), a quadratic equation.
-        # .. [1] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16.
-        is_known = self.is_measured(level)
+        """Return intervals of quotients x with numerators of the noise sqrt(spread + (center - x)**2)."""
         margin = self._divide_noise(self.noise.margin_of_error(level))
-        margin = np.where(is_known, margin, 0.0)
-        rest = 1 - margin**2
-        root = margin * np.sqrt(spread * rest + (center - quotients) ** 2)
-        middle = quotients - margin**2 * center
-        lower = np.where(is_known, (middle - root - margin**2 * slack) / rest, -np.inf)
-        return lower, np.where(is_known, (middle + root) / rest, np.inf)
+        return find_ratios_within(quotients, margin, spread, center, slack)
 
     def estimate_means(self, level: float) -> Estimate:
         """Estimate means with intervals of a confidence level."""
@@ -399,6 +385,15 @@ class NoisySums:
         margin = norm * to_float(self.noise.margin_of_error(level))
         return Estimate(value, error, value - margin, value + margin)
 
+    def bound_variances(self, level: float) -> Floats:
+        """Return variances plus their standard errors; without squares, the largest ones of values with these means."""
+        if self.squares.size:
+            value, error, *_ = self.estimate_variances(level)
+            return value + error
+        value, error, *_ = self.estimate_means(level)
+        distance = np.abs(value - self.bounds.mean(axis=1)) - error
+        return self._half_widths**2 - np.maximum(distance, 0) ** 2
+
     def estimate_moments(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Estimate means from -1 to 1 between the bounds, and variances in squared half widths of the bounds.
 
@@ -418,6 +413,28 @@ class NoisySums:
             is_known, np.maximum(noisy_variance, variance_error), UNIFORM_VARIANCE
         )
         return mean, self._find_errors(mean, 1.0, 0.0), variance, variance_error
+
+
+def find_ratios_within(
+    quotients: Floats, margin: Any, spread: Any, center: Any = 0.0, slack: Any = 0.0
+) -> tuple[Floats, Floats]:
+    """Return Fieller's intervals of quotients of a noisy numerator and denominator ([1]_).
+
+    `margin` is the margin of error of the denominator divided by it. The noise of the numerator minus x times the
+    denominator is sqrt(spread + (center - x)**2) times the noise of the denominator. `slack` times the square of the
+    margin extends the interval downward.
+    """
+    # A number x is in the interval if the noisy numerator minus x times the noisy denominator
+    # is within the margin of its noise. With the quotient q and the margin r, the bounds solve
+    # (q - x)**2 = r**2 (spread + (center - x)**2), a quadratic equation.
+    # .. [1] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16.
+    is_known = margin < 1
+    margin = np.where(is_known, margin, 0.0)
+    rest = 1 - margin**2
+    root = margin * np.sqrt(spread * rest + (center - quotients) ** 2)
+    middle = quotients - margin**2 * center
+    lower = np.where(is_known, (middle - root - margin**2 * slack) / rest, -np.inf)
+    return lower, np.where(is_known, (middle + root) / rest, np.inf)
 
 
 def shrink_shifts(

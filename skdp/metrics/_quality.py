@@ -43,7 +43,7 @@ def grade_estimates(
     Raises
     ------
     TypeError, ValueError
-        If the table is not a dataframe or has no intervals.
+        If the table is not a dataframe, has no intervals, or already has letters.
 
     See Also
     --------
@@ -55,15 +55,20 @@ def grade_estimates(
     **Privacy.** A function of the released table, without privacy cost.
 
     The coefficient of variation is the standard error divided by the absolute value of the estimate. For an estimate
-    without a standard error, it is half of the width of the interval, divided by the quantile of the normal
-    distribution. The letters are those of Statistics Canada: A (excellent) below 5 %, B (very good) below 10 %, C
-    (good) below 15 %, D (acceptable) below 25 % ([1]_), E (use with caution), and F (too unreliable to be published),
-    from 33.3 % ([2]_), or if the interval contains 0.
+    without a standard error, the standard error is half of the width of the interval, divided by the quantile of the
+    normal distribution. If the interval is not symmetric, it is increased by the ratio of the longer side to half of
+    the width. An estimate without a standard error and with a letter from A to E is therefore at most 2.9 times as
+    large as each number in its interval of 95 %.
+
+    The letters are A (excellent) below 5 %, B (very good) below 10 %, C (good) below 15 %, D (acceptable) below 25 %,
+    E (use with caution), and F (too unreliable to be published), from 33.3 %, or if the interval contains 0. Letters
+    and words are standard table symbols of Statistics Canada ([1]_), whose guide states no limits, because they differ
+    by program. The limits of A to D are those of its Quarterly Financial Statistics for Enterprises (61-008-X), and
+    33.3 % is the limit of its Canadian Community Health Survey; both are taken from quotations in other publications.
 
     References
     ----------
-    .. [1] Statistics Canada. Quarterly Financial Statistics for Enterprises, 61-008-X, data quality.
-    .. [2] Statistics Canada (2009). Quality Guidelines, 5th edition; and Standard table symbols.
+    .. [1] Statistics Canada. Standard table symbols. https://www.statcan.gc.ca/eng/concepts/definitions/guide-symbol
 
     Examples
     --------
@@ -82,27 +87,28 @@ def grade_estimates(
     if not is_frame(table):
         raise TypeError(f"`table` must be a dataframe, got {type(table).__name__}.")
     frame = nw.from_native(table, eager_only=True).to_pandas().copy()
-    names = list(frame)
+    names = list(map(str, frame))
     ends = []
-    for index, (name, following) in enumerate(pairwise(map(str, names))):
+    for index, (name, following) in enumerate(pairwise(names)):
         if name.endswith("lower") and following == f"{name[:-5]}upper":
             ends.append(index)
-    if not ends:
-        raise ValueError(f"`table` must have columns with intervals, got {names}.")
-    for end in reversed(ends):  # insertions move the columns on the right
+    labels = [f"{names[end][:-5]}quality" for end in ends]
+    if not ends or not set(labels).isdisjoint(names):
+        raise ValueError(
+            "`table` must have columns with intervals, and no quality letters, got "
+            f"{names}."
+        )
+    for end, label in reversed([*zip(ends, labels, strict=True)]):
         # An estimate, its standard error if it has one, and its interval are neighbors.
-        has_error = str(names[end - 1]).endswith("std_error")
-        part = names[end - 1 - has_error : end + 2]
-        numbers = frame[part].astype(float).to_numpy()
-        letters = _grade(numbers, z)
-        label = str(names[end]).removesuffix("lower") + "quality"
-        frame.insert(end + 2, label, letters)
+        has_error = names[end - 1].endswith("std_error")
+        part = frame.columns[end - 1 - has_error : end + 2]
+        letters = _grade(frame[part].astype(float).to_numpy(), z)
         if suppress:
             for name in part:
-                column = frame[name]
-                whole = column.dtype.kind in "iu"
-                column = column.astype("Int64") if whole else column
+                whole = frame[name].dtype.kind in "iu"
+                column = frame[name].astype("Int64") if whole else frame[name]
                 frame[name] = column.mask(letters == WORST)
+        frame.insert(end + 2, label, letters)
     library = choose_library(table)
     if library == "pyarrow":
         return nw.from_native(frame, eager_only=True).to_arrow()
@@ -115,12 +121,14 @@ def _grade(numbers: Floats, z: float) -> NDArray[np.object_]:
     `numbers` has the estimates, standard errors if they have any, and both bounds of intervals as columns.
     """
     value, *_, lower, upper = numbers.T
-    error = numbers[:, 1] if numbers.shape[1] == 4 else (upper - lower) / (2 * z)
+    half = (upper - lower) / 2
+    error = numbers[:, 1] if numbers.shape[1] == 4 else half / z
     with np.errstate(divide="ignore", invalid="ignore"):
+        longer = np.maximum(value - lower, upper - value) / half
+        error = np.where(half > 0, error * longer, error)
         variation = np.where(error == 0, 0 * value, error / np.abs(value))
     # A missing number has no letter if it was not released, and the worst if it was noise
     # (`searchsorted` places nan last).
-    # An interval with 0 may be longer on one side, as of a standard deviation.
     variation[(lower <= 0) & (upper >= 0) & (lower < upper)] = np.inf
     codes = np.searchsorted([*LETTERS.values()], variation, side="right")
     letters = np.array([*LETTERS, WORST], object)[codes]

@@ -22,7 +22,9 @@ SHAPES = {
 WEIGHTS = {"none": None, "two": ([5, 20.0], [0.5, 0.5]), "uneven": ([1, 2, 20.0], [0.5, 0.4, 0.1])}
 
 
-def release(n_groups, n_rows, epsilon, weights, shape, statistics, seed, *, rows_per_person=1, factor=1.0):
+def release(
+    n_groups, n_rows, epsilon, weights, shape, statistics, seed, *, rows_per_person=1, factor=1.0, confidence_level=0.95
+):
     """Release groups with a Poisson number of rows each."""
     rng = np.random.default_rng(seed)
     key = np.repeat(np.arange(n_groups), rng.poisson(n_rows * factor / rows_per_person, n_groups))
@@ -34,6 +36,7 @@ def release(n_groups, n_rows, epsilon, weights, shape, statistics, seed, *, rows
     )
     model = DPGroupBy(epsilon, by="k", keys={"k": range(n_groups)}, bounds=(0.0, 100.0), statistics=statistics)
     model.set_params(max_weight=20.0 if values else None, max_rows_per_person=rows_per_person, random_state=seed)
+    model.set_params(confidence_level=confidence_level)
     return model.fit(pd.DataFrame({"k": key, "x": value}), sample_weight=weight)
 
 
@@ -82,6 +85,14 @@ def test_true_hypotheses_are_rejected_at_most_as_often_as_stated(setting, statis
 @pytest.mark.parametrize(("setting", "probability"), diagonal(SMALL, [0.5, 0.9]), ids=str)
 def test_true_hypotheses_about_quantiles_are_rejected_at_most_as_often_as_stated(setting, probability):
     releases = [release(200, *setting, ["count", probability], seed) for seed in (1, 2)]
+    check_size(compare_groups(*releases), 200)
+
+
+@pytest.mark.parametrize("confidence_level", often([0.5, 0.8, 0.99], [0.8]))
+def test_releases_of_other_confidence_levels_do_not_reject_more_often(confidence_level):
+    """With a constant for 0.95, 10 % of true hypotheses about medians of releases with 0.2 were rejected."""
+    setting = (200, 300, 1.0, "none", "normal", ["count", "median"])
+    releases = [release(*setting, seed, confidence_level=confidence_level) for seed in (1, 2)]
     check_size(compare_groups(*releases), 200)
 
 
@@ -158,12 +169,27 @@ def fit(**parameters):
     ("make", "error", "match"),
     [
         (lambda: compare_groups(fit()), ValueError, "Exactly one of `second` and `pair` is required"),
-        (lambda: compare_groups(fit(), {}), TypeError, "`second` must be a fitted DPGroupBy, got dict"),
-        (lambda: compare_groups(fit(), fit(statistics="count")), ValueError, "the groups and statistics of `first`"),
+        (lambda: compare_groups(fit(), {}), TypeError, "`second` requires fitted DPGroupBy estimators, got dict"),
+        (
+            lambda: compare_groups(fit(), fit(statistics="count")),
+            ValueError,
+            "`second` must have the same `statistics`, in the same order",
+        ),
         (
             lambda: compare_groups(*[fit(by=key, keys={key: ["a", "b"]}, **COUNTS) for key in ("k", "sex")]),
             ValueError,
-            "the groups and statistics of `first`",
+            "`second` must have the same `keys`, in the same order",
+        ),
+        (lambda: compare_groups(fit(), fit(bounds=(0.0, 90.0))), ValueError, "`second` must have the same `bounds`"),
+        (
+            lambda: compare_groups(*[release(2, 9, 1.0, name, "normal", ["count"], 0) for name in ("none", "two")]),
+            ValueError,
+            "`second` must have the same `sample_weight`",
+        ),
+        (
+            lambda: compare_groups(*[fit(statistics=["count", 0.1], confidence_level=0.49)] * 2),
+            ValueError,
+            "`confidence_level` at least 0.5",
         ),
         (lambda: compare_groups(fit(), pair=(("a", "f"), ("a", "w"))), ValueError, "`pair` must contain two groups"),
         (

@@ -120,11 +120,13 @@ def test_missing_means_are_filtered_where_they_were_released():
 @pytest.mark.parametrize(
     ("months", "error", "match"),
     [
-        ([], ValueError, "`months` must have two releases or more, got 0"),
-        ([1, 2], TypeError, "`months` must contain fitted DPGroupBy, got int"),
-        ([{}, {"totals": True}], ValueError, "must have the same groups, counts and means"),
-        ([{"statistics": "count"}, {}], ValueError, "must have the same groups, counts and means"),
-        ([fit()] * 2, ValueError, "must be different releases, got one of them twice"),
+        ([], ValueError, "`months` must have two or more releases, none of them twice, got 0"),
+        ([1, 2], TypeError, "`months` requires fitted DPGroupBy estimators, got int"),
+        ([{}, {"totals": True}], ValueError, "must have the same `keys`"),
+        ([{"statistics": "count"}, {}], ValueError, "must have the same `statistics`"),
+        ([{}, {"bounds": (0.0, 90.0)}], ValueError, "`months` must have the same `bounds`"),
+        ([{}, {"keys": {"k": ["b", "a"]}}], ValueError, "the same `keys`, in the same order"),
+        ([fit()] * 2, ValueError, "none of them twice"),
     ],
 )
 def test_mistakes_raise_errors(months, error, match):

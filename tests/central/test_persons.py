@@ -228,7 +228,7 @@ def make_visits(n_people=3000):
     return pd.DataFrame({"x": rng.integers(0, 2, len(who)), "who": who})
 
 
-@pytest.mark.filterwarnings("ignore:About .* of the rows of a person are excluded")
+@pytest.mark.filterwarnings("ignore:On average over persons, about .* rows")
 def test_excluded_fraction_is_the_mean_over_persons_in_memory_and_in_engines():
     visits = make_visits()
     expected = (1 - 2 / visits.groupby("who").size()).clip(0).mean()
@@ -247,7 +247,8 @@ def test_excluded_fraction_is_the_mean_over_persons_in_memory_and_in_engines():
 def test_warning_of_excluded_rows_follows_from_noisy_numbers():
     visits = make_visits()
     with pytest.warns(
-        UserWarning, match=r"About (28|29|30)% of the rows of a person are excluded, .* by max_rows_per_person=2"
+        UserWarning,
+        match=r"about (28|29|30)% of a person's rows .* excluded by max_rows_per_person=2.* lose a larger fraction",
     ):
         release_exclusions(visits)
     release_exclusions(visits, max_rows=5)  # excludes nothing
@@ -256,7 +257,7 @@ def test_warning_of_excluded_rows_follows_from_noisy_numbers():
     assert not hasattr(release_exclusions(visits, 0.001).fit(visits[["x"]]), "excluded_fraction_")
 
 
-@pytest.mark.filterwarnings("ignore:About .* of the rows of a person are excluded")
+@pytest.mark.filterwarnings("ignore:On average over persons, about .* rows")
 @pytest.mark.parametrize("epsilon", [1.0, skdp.privacy.Rho(0.1, delta=1e-6)])
 def test_person_with_many_rows_costs_at_most_epsilon(epsilon):
     used = []

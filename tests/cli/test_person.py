@@ -73,7 +73,7 @@ def count_rows(command, keys):
     return written["count"].sum() if command == "table" else len(written)
 
 
-@pytest.mark.filterwarnings("ignore:About .* of the rows of a person are excluded")
+@pytest.mark.filterwarnings("ignore:On average over persons, about .* rows")
 @pytest.mark.parametrize(
     ("spelling", "command"), diagonal(["point", "bare point", "exponent"], ["table", "synthesize"])
 )

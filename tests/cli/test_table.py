@@ -91,7 +91,7 @@ def test_numbers_have_as_many_digits_as_their_errors_support(files):
     assert found["income_sum"].str.endswith(".0").all()
 
 
-@pytest.mark.filterwarnings("ignore:About 50% of the rows of a person are excluded")
+@pytest.mark.filterwarnings("ignore:On average over persons, about 50% of")
 def test_weights_and_persons_are_columns(files, capsys):
     (files / "weights.toml").write_text(WEIGHTS.to_toml(), encoding="utf-8")
     known = ["--domain", files / "weights.toml", "--epsilon", 1e5, "--seed", 0]

@@ -35,6 +35,15 @@ def test_medians_are_graded_by_their_intervals():
     assert grade_estimates(table, confidence_level=0.5)["x_median_quality"][0] == "C"
 
 
+def test_medians_of_noise_have_the_worst_letter():
+    """Half of the width graded [4, 130] as an error of 32 of 100, although the median may be 4."""
+    table = pd.DataFrame({"x_median": [100.0] * 4, "x_median_lower": [4.0, 36.0, 34.0, 90.0]})
+    table["x_median_upper"] = [130.0, 130.0, 100.0, 170.0]
+    assert grade_estimates(table)["x_median_quality"].tolist() == ["F", "E", "F", "F"]
+    table = pd.DataFrame({"std": [26_754.0], "std_error": 6_000.0, "lower": 5_000.0, "upper": 37_487.0})
+    assert grade_estimates(table)["quality"].tolist() == ["E"]
+
+
 def test_estimate_without_an_error_has_the_worst_letter():
     table = pd.DataFrame({"mean": [5.0], "std_error": np.nan, "lower": np.nan, "upper": np.nan})
     assert grade_estimates(table)["quality"].tolist() == ["F"]
@@ -89,6 +98,7 @@ def test_column_of_a_key_is_no_interval():
     [
         (np.zeros((2, 4)), TypeError, "`table` must be a dataframe, got ndarray"),
         (pd.DataFrame({"count": [1], "lower": [0]}), ValueError, "`table` must have columns with intervals"),
+        (grade_estimates(make_table([0.1] * 5)), ValueError, "and no quality letters"),
     ],
 )
 def test_tables_without_intervals_raise_errors(table, error, match):

@@ -389,6 +389,12 @@ def test_only_names_of_x_are_read():
     ("estimator", "table", "error", "message"),
     [
         (RandomizedResponseEncoder, None, TypeError, "got the class RandomizedResponseEncoder"),
+        (
+            [skdp.PrivacyLedger(1.0)] * 2,
+            None,
+            TypeError,
+            "got a list with a PrivacyLedger. State each ledger by itself",
+        ),
         ([], None, ValueError, "got an empty list"),
         (sex().fit(SEX), 5, TypeError, "X must be a DataFrame or a 2D array, got int"),
         (sex().fit(SEX), AGE, ValueError, r"X must have the columns .* got 1 columns without \['sex'\]"),

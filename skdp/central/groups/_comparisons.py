@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -14,13 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
 from skdp.base import check_confidence_level, check_flag
+from skdp.central._sums import find_ratios_within
 from skdp.central.groups._group_by import COUNT, TOTAL, DPGroupBy
 from skdp.central.statistics import bound_quantile
 
-# The smallest distance of an interval endpoint from its quantile, in ranks, is this number
-# divided by the rate of its choice: log((N - 1) 19) for N candidates, of which columns
-# have 9 to 50.
-ENDPOINT_LOG_ODDS = 5.0
+# An interval endpoint is at least log((N - 1) odds) ranks, divided by the rate of its choice,
+# from its quantile, for N candidates and the odds of the level: N - 1 is at least this
+# number if the range of a column has 256 numbers or more.
+MIN_ENDPOINTS = 8
+
+# Parameters that two releases must have in common.
+COMMON_FACTS = "keys", "statistics", "totals", "bounds", "sample_weight"
 
 
 def compare_groups(
@@ -61,8 +65,9 @@ def compare_groups(
     Raises
     ------
     TypeError, ValueError
-        If the estimators are not fitted instances of `DPGroupBy` with the same groups and statistics, a group does not
-        exist or contains the other one, or quantiles have no intervals or counts.
+        If the estimators are not fitted instances of `DPGroupBy` with the same groups, statistics, bounds and use of
+        weights, a group does not exist or contains the other one, or quantiles have no counts or no intervals of a
+        level of at least 0.5.
 
     See Also
     --------
@@ -108,123 +113,114 @@ def compare_groups(
         raise ValueError(f"`design_effect` must be a number >= 0, got {design_effect}.")
     if (second is None) == (pair is None):
         raise ValueError("Exactly one of `second` and `pair` is required.")
-    check_releases("`first` must be a", [first])
-    names, estimates = _list_estimates(first, design_effect)
-    index = pd.Index(names, name="statistic")
+    check_releases("first", [first])
+    groups: Any = [slice(None)] * 2
     if second is None:
-        parts = [estimates[..., group] for group in _read_pair(first, pair)]
-    else:
-        check_releases("`second` must be a", [second])
-        others, changed = _list_estimates(second, design_effect)
-        if first._domain != second._domain or names != others:
-            raise ValueError("`second` must have the groups and statistics of `first`.")
-        parts = [estimates, changed]
-        cells = first._domain.cells() if first._domain.columns else [TOTAL]
-        tables = dict.fromkeys(names, pd.DataFrame(index=cells))
-        index = pd.concat(tables, names=index.names).index
-    rows = [np.moveaxis(part, 1, 0).reshape(3, -1) for part in parts]
-    return pd.DataFrame(_compare(*rows, level=level, ratio=ratio), index=index)
+        second, groups = first, _find_pair(first, pair)
+    check_releases("second", [first, second])
+    cells: Any = [TOTAL]
+    if pair is None and first._domain.columns:
+        cells = first._domain.cells()
+    before, after = (_list_estimates(each, design_effect) for each in (first, second))
+    tables = {}
+    for name in before:
+        parts = before[name][:, groups[0]], after[name][:, groups[1]]
+        columns = _compare(*parts, level=level, ratio=ratio)
+        tables[name] = pd.DataFrame(columns, index=cells)
+    table = pd.concat(tables, names=["statistic"])
+    return table if pair is None else table.droplevel(1)
 
 
-def check_releases(subject: str, releases: Sequence[Any]) -> None:
-    """Raise an error, whose text begins with `subject`, for an object that is not a fitted `DPGroupBy`."""
+def check_releases(parameter: str, releases: Sequence[Any]) -> None:
+    """Raise an error that names a parameter, unless releases have equal groups, statistics, bounds and weights."""
+    facts: list[dict[str, Any]] = []
     for release in releases:
         if not isinstance(release, DPGroupBy):
             kind = type(release).__name__
-            raise TypeError(f"{subject} fitted DPGroupBy, got {kind}.")
+            raise TypeError(
+                f"`{parameter}` requires fitted DPGroupBy estimators, got {kind}."
+            )
         check_is_fitted(release)
+        others = {
+            "keys": release._domain,
+            "statistics": list(release.estimates_),
+            "sample_weight": release._is_weighted,
+        }
+        facts.append(dict(release.guarantee_.method) | others)
+        for name in COMMON_FACTS:
+            if facts[0].get(name) != facts[-1].get(name):
+                raise ValueError(
+                    f"`{parameter}` must have the same `{name}`, in the same order, "
+                    "as the other release."
+                )
 
 
-def _read_pair(groups: DPGroupBy, pair: Any) -> list[int]:
-    """Check the parameter `pair`, and return the indices of both groups."""
+def _find_pair(groups: DPGroupBy, pair: Any) -> list[list[int]]:
+    """Check the parameter `pair`, and return the index of each group in a list."""
     cells = list(zip(*groups.keys_, strict=True))
-    first, second = (group if isinstance(group, tuple) else (group,) for group in pair)
-    for group in (first, second):
-        if group not in cells:
-            raise ValueError(f"`pair` must contain two groups of keys_, got {group}.")
-    if all(a == b or TOTAL in (a, b) for a, b in zip(first, second, strict=True)):
+    pair = [group if isinstance(group, tuple) else (group,) for group in pair]
+    if len(pair) != 2 or not all(group in cells for group in pair):
+        raise ValueError(f"`pair` must contain two groups of keys_, got {pair}.")
+    if all(a == b or TOTAL in (a, b) for a, b in zip(*pair, strict=True)):
         raise ValueError(f"`pair` must be two groups without common rows, got {pair}.")
-    return [cells.index(first), cells.index(second)]
+    return [[cells.index(group)] for group in pair]
 
 
-def _list_estimates(
-    groups: DPGroupBy, design_effect: float
-) -> tuple[list[str], Floats]:
-    """Return the names of statistics; and estimates, errors and degrees of freedom, (n_statistics, 3, n_groups)."""
+def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats]:
+    """Return the estimates of each statistic, with their errors and degrees of freedom, (3, n_groups) each."""
     # The variance of a sum of weights w is the sum of w**2, at most the largest weight
     # times the sum. The rows of a person count as one row with their number as weight.
     largest = (groups.max_weight or 1.0) * groups.max_rows_per_person
+    sampled = largest * design_effect
     found = {}
     if COUNT in groups.estimates_:
-        value, error, *_ = groups.estimates_[COUNT].T
-        n_rows = np.maximum(value, 0) + error
-        variance = error**2 + design_effect * largest * n_rows
-        found[COUNT] = value, np.sqrt(variance), np.full(value.shape, 1e9)
-    for index, column in enumerate(groups._measured):
-        found |= _list_of_column(groups, index, column, largest, design_effect)
-    return list(found), np.array(list(found.values()))
-
-
-def _list_of_column(
-    groups: DPGroupBy, index: int, column: Any, largest: float, design_effect: float
-) -> dict[str, tuple[Floats, Floats, Floats]]:
-    """Return the estimates of a column, their errors and degrees of freedom, by name, (n_groups,) each."""
-    given = {}
-    for name in groups._statistics:
-        if name != COUNT:
-            given[name] = groups.estimates_[f"{column}_{name}"].T
-    n_values = groups._n_values
-    if n_values is None or groups._statistics.keys() <= {"std", "var"}:
+        value, noise, *_ = groups.estimates_[COUNT].T
+        found[COUNT] = noise, np.maximum(value, 0) + noise, np.full(value.shape, 1e9)
+    if groups._moments is None or groups._statistics.keys() <= {"std", "var"}:
         raise ValueError(
             "`statistics` must contain 'count' for a comparison, got none."
         )
-    n = np.maximum(n_values[:, min(index, n_values.shape[1] - 1)], largest)
-    mean, spread = _find_moments(given, n, *groups.bounds_[index])
-    # The released variance is the sum of squares divided by the number of values.
-    spread = spread * n / np.maximum(n - largest, largest / 2)
-    variances = {"mean": spread / n, "sum": n * (spread + mean**2)}
-    found = {}
-    for name, (value, error, lower, upper) in given.items():
-        probability = groups._probabilities.get(name)
-        if name in variances:
-            sampling = largest * variances[name]
-        elif probability is not None:
-            if not groups.intervals:
-                raise ValueError("`intervals` must be True to compare quantiles.")
-            p, margin = float(probability), np.maximum(value - lower, upper - value)
-            error = margin / bound_quantile(groups.confidence_level)
-            # Ranks between the quantile and an endpoint, of rows with the largest weight.
-            ranks = 2 * ENDPOINT_LOG_ODDS * max(p, 1 - p) / groups._endpoint_epsilon
-            sampling = (margin / ranks) ** 2 * n / largest * p * (1 - p)
-        else:
-            continue
-        variance = error**2 + design_effect * sampling
-        # The variance of the values has a degree of freedom less than rows, and the
-        # variance of the noise is known (Welch and Satterthwaite).
-        part = design_effect * sampling / np.maximum(variance, 1e-300)
-        degrees = np.maximum(n / largest - 1, 1) / np.maximum(part**2, 1e-9)
-        found[f"{column}_{name}"] = value, np.sqrt(variance), degrees
-    return found
+    for index, column in enumerate(groups._measured):
+        n, mean, variance = groups._moments[..., index]
+        n = np.maximum(n, largest)
+        degrees = np.maximum(n / largest - 1, 1.0)
+        # The released variance is the sum of squares divided by the number of values.
+        variance = variance * (1 + 1 / degrees)
+        samplings = {"mean": variance / n, "sum": n * (variance + mean**2)}
+        for statistic, probability in groups._statistics.items():
+            name = f"{column}_{statistic}"
+            if statistic in samplings:
+                noise = groups.estimates_[name][:, 1]
+                found[name] = noise, samplings[statistic], degrees
+            elif probability is not None:
+                noise, ranks = _measure_quantile(groups, name, float(probability))
+                found[name] = noise, n * (ranks / largest) ** 2, degrees
+    return {
+        name: np.array(
+            [
+                groups.estimates_[name][:, 0],
+                np.sqrt(noise**2 + sampled * sampling),
+                degrees,
+            ]
+        )
+        for name, (noise, sampling, degrees) in found.items()
+    }
 
 
-def _find_moments(
-    given: Mapping[str, Floats], n: Floats, low: float, high: float
-) -> tuple[Floats, Floats]:
-    """Return means and upper estimates of variances of values between the bounds, (n_groups,)."""
-    if "mean" in given:
-        mean, error = given["mean"][:2]
-    elif "sum" in given:
-        mean, error = given["sum"][:2] / n
-    else:
-        mean, error = np.full((2, n.size), (low + high) / 2)
-    error = np.minimum(error, (high - low) / 2)
-    mean = np.clip(mean, low + error, high - error)
-    spread = (mean - low) * (high - mean)
-    for name, power in (("std", 2), ("var", 1)):
-        if name in given:
-            value, error, *_ = given[name]
-            spread = np.fmin(spread, (value + error) ** power)
-    return mean, spread
+def _measure_quantile(groups: DPGroupBy, name: str, p: float) -> tuple[Floats, Floats]:
+    """Return the errors of the noise of quantiles, and the standard deviations of the ranks of one row, as values."""
+    level = groups.confidence_level
+    if not groups.intervals or level < 0.5:
+        raise ValueError(
+            "`intervals` must be True and `confidence_level` at least 0.5 in releases "
+            "whose quantiles are compared."
+        )
+    value, _, lower, upper = groups.estimates_[name].T
+    margin = np.maximum(value - lower, upper - value)
+    # The number of rows between the quantile and an endpoint, of rows with the largest weight.
+    odds = MIN_ENDPOINTS * level / (1 - level)
+    ranks = 2 * math.log(odds) * max(p, 1 - p) / groups._endpoint_epsilon
+    return margin / bound_quantile(level), margin / ranks * math.sqrt(p * (1 - p))
 
 
 def _compare(
@@ -233,22 +229,18 @@ def _compare(
     """Return the columns of the result; `first` and `second` have estimates, errors and degrees of freedom as rows."""
     (a, a_error, a_degrees), (b, b_error, b_degrees) = first, second
     change, error = b - a, np.hypot(a_error, b_error)
-    ratios = np.array([a_error, b_error]) / np.maximum(error, 1e-300)
-    degrees = 1 / np.maximum(ratios**4 / [a_degrees, b_degrees], 1e-9).sum(axis=0)
+    degrees = np.minimum(a_degrees, b_degrees)
     factor = np.fmax(t.ppf((1 + level) / 2, degrees), bound_quantile(level))
     z = np.abs(change) / np.maximum(error, 1e-300)
     p_value = np.maximum(2 * t.sf(z, degrees), np.exp(-math.sqrt(2) * z))
     lower, upper = change - factor * error, change + factor * error
     if ratio:
-        # Fieller's interval: all x with |b - x a| within the margin of its noise.
         with np.errstate(divide="ignore", invalid="ignore"):
             change = b / a
             error = np.hypot(b_error, change * a_error) / np.abs(a)
-            square = a**2 - (factor * a_error) ** 2
-            rest = b**2 - (factor * b_error) ** 2
-            root = np.sqrt(np.maximum((a * b) ** 2 - square * rest, 0))
-            lower = np.where(square > 0, (a * b - root) / square, -np.inf)
-            upper = np.where(square > 0, (a * b + root) / square, np.inf)
+            a_error = np.maximum(a_error, 1e-100)
+            margin = factor * a_error / np.abs(a)
+            lower, upper = find_ratios_within(change, margin, (b_error / a_error) ** 2)
     return {
         "first": a,
         "second": b,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from fractions import Fraction
 from itertools import product
 from numbers import Real
@@ -23,6 +23,7 @@ from skdp.base import (
     check_confidence_level,
     check_flag,
     find_decimals,
+    make_source,
     parse_bounds,
 )
 from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
@@ -369,36 +370,16 @@ class DPGroupBy(WeightedStatistic):
         rng = np.random.default_rng(0)
         n_tables = 1_999  # so that a p-value is a multiple of 1 / 2,000
         tables = simulate_tables(rng, counts, n_tables)
-        noise = self._simulate_noise(rng, errors[0, 0], tables.shape)
+        *parameters, unit = self._noise
+        noise = Noise(*parameters)
+        source = make_source(0, "test_independence")
+        drawn = noise.draw_each(source, tables.size, noise.dimension)[:, 0]
+        noisy = tables + np.rint(drawn.astype(float) * unit).reshape(tables.shape)
         statistics = compute_chi_squares(
-            np.concatenate([counts[np.newaxis], tables + noise]),
-            errors[0, 0],
+            np.concatenate([counts[np.newaxis], noisy]), errors[0, 0]
         )
         # Equal statistics of different tables have rounding errors.
         return float(np.mean(statistics >= (1 - 1e-9) * statistics[0]))
-
-    def _simulate_noise(
-        self, rng: np.random.Generator, error: float, shape: tuple[int, ...]
-    ) -> Floats:
-        """Draw the noise of rounded counts, whose standard deviation is `error` before they are rounded."""
-        if isinstance(self.epsilon, Rho | Mu):
-            if error**2 < 0.25:  # nearly all draws are -1, 0 and 1
-                signs = rng.choice([-1.0, 1.0], shape)
-                return np.where(rng.random(shape) < error**2, signs, 0.0)
-            # The variance of rounded noise has a twelfth for rounding.
-            deviation = math.sqrt(max(error**2 - 1 / 12, 0.0))
-            return np.rint(deviation * rng.normal(size=shape))
-        if not self._sum_statistics:
-            # Discrete Laplace noise with this variance is the difference of two geometric
-            # numbers. Most draws of a large epsilon are 0, and the others at least 1.
-            probability = 2 / (1 + math.sqrt(1 + 2 * error**2))
-            first, second = rng.geometric(probability, (2, *shape))
-            return np.asarray(first - second, float)
-        # One number of a cube of K-norm noise.
-        size = 1 + len(self._measured) * (2 + self._has_squares)
-        scale = error * math.sqrt(3 / (size + 1) / (size + 2))
-        radii = rng.gamma(size + 1, scale, shape)
-        return np.rint(radii * rng.uniform(-1, 1, shape))
 
     @property
     def _key_names(self) -> list[Any]:
@@ -629,11 +610,13 @@ class DPGroupBy(WeightedStatistic):
             drawn = NoisySums.draw(numbers_of_persons, UNIT_BOUNDS, noise, source)
             self._set_exclusions(drawn, level)
         self.estimates_ = {}
-        # Noisy numbers of values, or sums of weights, (n_groups, n_columns or 1).
-        self._n_values: Floats | None = None
+        # Noisy numbers of values, or sums of weights, means, and upper estimates of variances,
+        # (3, n_groups, n_columns).
+        self._moments: Floats | None = None
         estimates: dict[str, Estimate] = {}
         is_known = np.ones((self._domain.size, 1), bool)
         for noise in plan.noises:
+            self._noise = *astuple(noise), unit
             noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
             estimates, is_known = self._estimate_sums(noisy, bounds, noise, unit)
         if quantiles is not None:
@@ -658,9 +641,10 @@ class DPGroupBy(WeightedStatistic):
             self.excluded_fraction_[:2] = math.nan
         elif lower > MAX_EXCLUDED_FRACTION:
             warn_user(
-                f"About {value:.0%} of the rows of a person are excluded, on average "
-                f"over persons (with noise), by max_rows_per_person="
-                f"{self.max_rows_per_person}. Counts and sums are too small",
+                f"On average over persons, about {value:.0%} of a person's rows (with "
+                f"noise) are excluded by max_rows_per_person="
+                f"{self.max_rows_per_person}. Counts and sums lose a larger fraction if "
+                "persons with many rows lose most of them",
                 "guide/curator_statistics#several-rows-per-person",
             )
 
@@ -680,12 +664,15 @@ class DPGroupBy(WeightedStatistic):
             sums = NoisySums.of(self._add_totals(counts), bounds[:0], **options)
             error = to_float(noise.std) * unit * np.sqrt(n_cells)
             counts = self._add_totals(self._round_counts(counts * unit, error[0]))
-            self._n_values = counts.astype(float)
+            n_values = counts * np.ones(len(bounds))
+            self._moments = np.array([n_values, 0 * n_values, 0 * n_values])
             lower, upper = count_interval(counts, error, level)
             self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
         if noisy.size:
             sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
-            self._n_values = sums.counts * unit
+            means = sums.estimate_means(level).value
+            moments = sums.counts * unit, means, sums.bound_variances(level)
+            self._moments = np.array(np.broadcast_arrays(*moments))
             for name in self._sum_statistics:
                 estimates[name] = SUM_STATISTICS[name].estimate(sums, level)
         if "sum" in estimates:

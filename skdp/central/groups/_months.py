@@ -92,54 +92,32 @@ def filter_months(
     b      97.7             14.1         70.1        125.3
     """
     quantile = NormalDist().inv_cdf((1 + check_confidence_level(confidence_level)) / 2)
-    _check_months(months)
-    last = months[-1]
-    names = [COUNT, *(f"{name}_mean" for name in last._measured)]
-    columns: dict[str, Floats] = {}
-    for name in names:
-        if name not in last.estimates_:
-            continue
-        numbers = np.array([month.estimates_[name][:, :2] for month in months])
-        values, errors = numbers.transpose(2, 0, 1)
-        is_known = np.isfinite(values)
-        values = np.where(is_known, values, 0.0)
-        # Counts of a large epsilon have no noise.
-        noises = np.where(is_known, np.maximum(errors**2, 1e-12), UNKNOWN)
-        value, variance = values[-1].copy(), noises[-1].copy()
-        # Changes of cells may be dependent, so that the errors of their sums are unknown.
-        cells = ~last._is_total | (name != COUNT)
-        value[cells], variance[cells] = _filter(
-            values[:, cells], noises[:, cells], are_counts=name == COUNT
+    check_releases("months", months)
+    if len(months) < 2 or len(set(map(id, months))) < len(months):
+        raise ValueError(
+            "`months` must have two or more releases, none of them twice, got "
+            f"{len(months)}."
         )
+    last = months[-1]
+    columns: dict[str, Floats] = {}
+    for name in last.estimates_:
+        if name != COUNT and not name.endswith("_mean"):
+            continue
+        parts = np.array([month.estimates_[name][:, :2] for month in months])
+        values, errors = parts.transpose(2, 0, 1)
+        is_unknown = np.isnan(values)
+        if name == COUNT:
+            # Changes of cells may be dependent, so that the errors of their sums are unknown.
+            is_unknown[:-1] |= last._is_total
+        values = np.where(is_unknown, 0.0, values)
+        # Counts of a large epsilon have no noise.
+        noises = np.where(is_unknown, UNKNOWN, np.maximum(errors**2, 1e-12))
+        value, variance = _filter(values, noises, are_counts=name == COUNT)
         error = np.where(variance < 1e100, np.sqrt(variance), np.nan)
         margin = quantile * error
-        parts = value + 0 * error, error, value - margin, value + margin
-        for suffix, part in zip(SUFFIXES, parts, strict=True):
-            columns[name + suffix] = part
+        estimate = value + 0 * error, error, value - margin, value + margin
+        columns |= {name + x: part for x, part in zip(SUFFIXES, estimate, strict=True)}
     return make_frame(last._domain, columns, "pandas")
-
-
-def _check_months(months: Sequence[DPGroupBy]) -> None:
-    """Raise an error unless there are two or more different releases of equal groups, counts, means and weights."""
-    check_releases("`months` must contain", months)
-    if len(months) < 2:
-        raise ValueError(f"`months` must have two releases or more, got {len(months)}.")
-    if len(set(map(id, months))) < len(months):
-        raise ValueError("`months` must be different releases, got one of them twice.")
-    last = months[-1]
-    required = {COUNT, *(f"{name}_mean" for name in last._measured)}
-    for month in months:
-        absent = required.intersection(last.estimates_) - month.estimates_.keys()
-        is_equal = (
-            month._domain == last._domain
-            and month.totals == last.totals
-            and month._is_weighted == last._is_weighted
-        )
-        if absent or not is_equal:
-            raise ValueError(
-                "`months` must have the same groups, counts and means, all with or all "
-                "without weights."
-            )
 
 
 def _filter(
@@ -159,18 +137,18 @@ def _filter(
         white_scale = np.maximum(means, 1.0)
         drift_scale = white_scale**2
     white, drift = _fit_variances(values, noises, white_scale, drift_scale)
-    level, numbers, variances = values[0], values[0], noises[0]
-    variance = np.full(level.shape, UNKNOWN)
+    level, variance = np.array([values[0], np.full(white.shape, UNKNOWN)])
     for value, noise in zip(values, noises, strict=True):
-        prior = variance + drift
-        of_number = prior + white
-        total, gap = of_number + noise, value - level
+        prior, gap = variance + drift, value - level
+        total = prior + white + noise
         is_break = gap**2 > MAX_SURPRISE**2 * total
-        gain_of_number = np.where(is_break, 1.0, of_number / total)
-        numbers, variances = level + gain_of_number * gap, gain_of_number * noise
-        gain = np.where(is_break, 1.0, prior / total)
-        level, variance = level + gain * gap, gain * (noise + white)
-    return numbers, variances
+        # The gains of the level, and of the number of the month.
+        gain, gain_of_number = np.where(
+            is_break, 1.0, [prior / total, (prior + white) / total]
+        )
+        number, level = level + gain_of_number * gap, level + gain * gap
+        variance = gain * (noise + white)
+    return number, gain_of_number * noise
 
 
 def _fit_variances(

@@ -53,8 +53,9 @@ _NOT_COVERED = (
     "listed here, and other releases about the same people.",
     "Information about the protected columns in other columns and other sources.",
     "Facts about the population, which hold whether or not a record is in the data.",
-    "Sample weights, sensitive features and other parameters of fit, which may be true "
-    "values of a column that is protected in X.",
+    "Sensitive features, sample weights that are not among the protected columns, and "
+    "other parameters of fit, which may be true values of a column that is protected "
+    "in X.",
     "Errors and warnings of steps that are not from skdp.",
     "For replacing a record: the number of records, their order and their index. For "
     "replacing values: also all other columns, from which the protected values may be "

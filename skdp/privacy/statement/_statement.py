@@ -233,6 +233,12 @@ def _check_estimators(estimator: Any) -> list[Any]:
             "list."
         )
     for part in estimators:
+        if isinstance(part, PrivacyLedger):
+            raise TypeError(
+                "`estimator` must be one PrivacyLedger or a list of estimators, got a "
+                "list with a PrivacyLedger. State each ledger by itself: each has a "
+                "budget of its own."
+            )
         if not is_estimator(part) and not is_design(part):
             is_class = isinstance(part, type)
             description = (
