@@ -92,10 +92,14 @@ MAX_STEP = 2.0
 # indicator is twice as large, and six steps toward an infinite one end at 6 to 8.
 MAX_EFFECT = 3.0
 
-# Nodes for means over the standard normal distribution, and their weights.
+# Nodes for means over the standard normal distribution, their powers, and their weights.
 NODES = np.linspace(-6, 6, 97)
+POWERS = NODES[:, np.newaxis] ** np.arange(3)
 NODE_WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
+
+# Logits in steps of 1 / `LOGIT_UNIT`.
+Logits = NDArray[np.int16]
 
 # Largest fraction of the rows whose second derivatives are clipped.
 MAX_CLIPPED_FRACTION = 0.05
@@ -125,13 +129,13 @@ class BinaryLoss:
         by_class = np.stack([probabilities, probabilities - 1])
         self._residuals = np.rint(RESIDUAL_UNIT * weights * by_class)  # (2, n_steps)
 
-    def residuals(self, logits: Integers, codes: Indices) -> Floats:
+    def residuals(self, logits: NDArray[Any], codes: Indices) -> Floats:
         """Return the derivative of the loss of each row by its logit, in steps; shape (n_rows, 1).
 
         `logits` are in steps of 1 / `LOGIT_UNIT`, residuals in steps of 1 / `RESIDUAL_UNIT`, and `codes` are 0 or 1.
         """
-        indices = logits + MAX_LOGIT * LOGIT_UNIT
-        indices += codes[:, np.newaxis] * self._residuals.shape[1]
+        starts = codes * self._residuals.shape[1] + MAX_LOGIT * LOGIT_UNIT
+        indices = starts[:, np.newaxis] + logits
         # Indexing a flat array takes half the time.
         return self._residuals.take(indices)
 
@@ -159,12 +163,13 @@ class SoftmaxLoss:
             np.int64
         )
 
-    def residuals(self, logits: Integers, codes: Indices) -> Floats:
+    def residuals(self, logits: NDArray[Any], codes: Indices) -> Floats:
         """Return the derivatives of the loss of each row by its logits, in steps; shape (n_rows, n_classes).
 
         `logits` are in steps of 1 / `LOGIT_UNIT`, and residuals in steps of 1 / `RESIDUAL_UNIT`.
         """
-        powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
+        largest = logits.max(axis=1, keepdims=True).astype(np.intp)
+        powers = self._powers[largest - logits]
         # The residuals are the probabilities, rounded down, minus 1 for the class of the
         # row. Their norm is largest if this class is the least probable class.
         residuals = powers * RESIDUAL_UNIT // powers.sum(axis=1, keepdims=True)
@@ -186,14 +191,19 @@ class SoftmaxLoss:
         return log_odds
 
 
-def to_logits(products: Floats) -> Integers:
+def to_logits(products: Floats) -> Logits:
     """Round products of rows and coefficients to logits in steps of 1 / `LOGIT_UNIT`, and clip them."""
     logits = products * LOGIT_UNIT
     np.floor(logits, out=logits)
     # Several times as fast as np.clip.
     np.maximum(logits, -MAX_LOGIT * LOGIT_UNIT, out=logits)
     np.minimum(logits, MAX_LOGIT * LOGIT_UNIT, out=logits)
-    return logits.astype(np.int64)
+    return logits.astype(np.int16)
+
+
+def find_smaller(logits: Logits) -> Floats:
+    """Return the probability of the less probable class of each row, (n_rows,), for two classes."""
+    return SMALLER.take(np.abs(logits[:, 0]))
 
 
 def find_constants(class_counts: Floats) -> Floats:
@@ -212,7 +222,7 @@ def predict_information(coefficients: Floats, n_rows: float, squares: Floats) ->
     # A smaller probability would be uncertain.
     derivatives = NODE_WEIGHTS * np.maximum(expit(-np.abs(logits)), 2.0**-12) / 2
     # Only one combination of the columns depends on the logit: their covariances with it.
-    total, mean, square = derivatives @ NODES[:, np.newaxis] ** np.arange(3)
+    total, mean, square = derivatives @ POWERS
     last = np.append(np.zeros(len(slopes) - 1), math.sqrt(squares[-1, -1]))
     sums = total * squares + (square - total) * np.outer(slopes, slopes)
     cross = mean * np.outer(slopes, last)
@@ -284,13 +294,13 @@ class Descent:
     def run(self, mu_squared: Fraction, early: Fraction, source: ByteSource) -> Steps:
         """Take the steps of `GRADIENTS`, with `early` for each measurement of second derivatives before a step."""
         sums = self._predict_all(self.start)
-        curvature = Curvature(self.start, sums, self._predict_all)
+        curvature = Curvature(self.start, sums, sums, self._predict_all)
         coefficients, spent = self.start, Fraction(0)
         mean = gradient = change = np.zeros_like(self.start)
         error = math.inf
         for step, part in enumerate(GRADIENTS):
             budget = mu_squared * Fraction(part, sum(GRADIENTS))
-            drawn, noise = self._measure_gradient(coefficients, budget, source)
+            drawn, noise, logits = self._measure_gradient(coefficients, budget, source)
             expected = gradient + curvature.change_gradient(change)
             is_final = step == len(GRADIENTS) - 1
             corrected = curvature.correct(change, drawn, noise)
@@ -299,7 +309,7 @@ class Descent:
             largest_noise = noise**2 * (drawn.size + 4 * math.sqrt(drawn.size))
             is_far = float((drawn**2).sum()) > largest_noise and not corrected
             if is_far and (step == 0 or not (is_final or self.loss.n_outputs > 1)):
-                measured = self._measure_early(curvature, early, source)
+                measured = self._measure_early(curvature, logits, early, source)
                 spent += early * (measured is not curvature)
                 curvature = measured
             # The last two gradients are averaged if they differ by noise only.
@@ -326,23 +336,25 @@ class Descent:
 
     def _measure_gradient(
         self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
-    ) -> tuple[Floats, float]:
-        """Return the noisy gradient at coefficients, both (n_columns + 1, n_outputs), and its standard error."""
-        noise = Noise.gaussian(mu_squared, self.rows.square * self.loss.square)
-        exact = self.rows.sum_gradients(coefficients, self._weigh_residuals)
+    ) -> tuple[Floats, float, Logits]:
+        """Return the noisy gradient at coefficients, both (n_columns + 1, n_outputs), its standard error, and logits.
+
+        The logits of rows, (n_rows, n_outputs), are in steps of 1 / `LOGIT_UNIT`.
+        """
+        rows, loss = self.rows, self.loss
+        logits = np.empty((loss.n_outputs, len(rows.factors)), np.int16).T
+
+        def weigh_residuals(block: slice, products: Floats) -> Floats:
+            logits[block] = to_logits(products)
+            residuals = loss.residuals(logits[block], rows.rows.codes[block])
+            return residuals * rows.factors[block, np.newaxis] ** 2
+
+        noise = Noise.gaussian(mu_squared, rows.square * loss.square)
+        exact = rows.sum_gradients(coefficients, weigh_residuals)
         unit = UNIT * RESIDUAL_UNIT
         # Rounding of values to integers causes errors of up to one step.
         error = to_float(max(noise.std, Fraction(1))) / unit
-        return noise.add_floats(source, exact) / unit, error
-
-    def _find_residuals(self, block: slice, products: Floats) -> Floats:
-        """Return the residuals of a block of rows, (n_block_rows, n_outputs), in steps of 1 / `RESIDUAL_UNIT`."""
-        return self.loss.residuals(to_logits(products), self.rows.rows.codes[block])
-
-    def _weigh_residuals(self, block: slice, products: Floats) -> Floats:
-        """Return the products of the residuals of `_find_residuals` and the weights of the rows."""
-        weights = self.rows.factors[block, np.newaxis] ** 2
-        return self._find_residuals(block, products) * weights
+        return noise.add_floats(source, exact) / unit, error, logits
 
     def _step(
         self,
@@ -381,11 +393,16 @@ class Descent:
         return np.stack([self._predict(logit) for logit in log_odds.T])
 
     def _measure_early(
-        self, curvature: Curvature, mu_squared: Fraction, source: ByteSource
+        self,
+        curvature: Curvature,
+        logits: Logits,
+        mu_squared: Fraction,
+        source: ByteSource,
     ) -> Curvature:
         """Measure second derivatives, shrunk toward predicted ones; return `curvature` if the noise is too large.
 
-        At the start, the second derivatives of all rows are equal up to weights. Elsewhere, there are two classes.
+        `logits` are the logits of the rows. At the start, the second derivatives of all rows are equal up to weights.
+        Elsewhere, there are two classes.
         """
         coefficients = curvature.coefficients
         # Second derivatives of each logit, divided by a quarter of the products of columns.
@@ -399,7 +416,7 @@ class Descent:
             return curvature
         factors = self.rows.factors
         if self.loss.n_outputs == 1:
-            smaller = self._find_smaller(coefficients)
+            smaller = find_smaller(logits)
             factors = factors * np.sqrt(np.minimum(2 * smaller / units[0], 1.0))
         measured = self._measure_quarter(factors, noise, source)
         sums = [
@@ -407,13 +424,6 @@ class Descent:
             for one, unit in zip(scaled, units, strict=True)
         ]
         return replace(curvature, sums=np.stack(sums))
-
-    def _find_smaller(self, coefficients: Floats) -> Floats:
-        """Return the probability of the less probable class of each row, (n_rows,)."""
-        smaller = np.empty(len(self.rows.factors))
-        for block, _, products in self.rows.predict(coefficients):
-            smaller[block] = SMALLER.take(np.abs(to_logits(products)[:, 0]))
-        return smaller
 
     def _product_noise(self, square: int, mu_squared: Fraction) -> Noise:
         """Return the noise of sums of products of rows with a norm of at most the root of `square`."""
@@ -461,8 +471,11 @@ class Descent:
     ) -> tuple[NoisyProducts, NoisyProducts]:
         """Measure sums of second derivatives, and of products of gradients, at the mean coefficients of steps."""
         rows = self.rows
+        logits = np.empty((len(rows.factors), 1), np.int16)
+        for block, _, products in rows.predict(steps.mean):
+            logits[block] = to_logits(products)
         # A second derivative is half of the smaller probability, and few are large.
-        factors = rows.factors * np.sqrt(2 * self._find_smaller(steps.mean))
+        factors = rows.factors * np.sqrt(2 * find_smaller(logits))
         squares = rows.rows.squares + rows.constant**2
         counts = Noise.gaussian(mu_squared * SIZES)
         # With few rows, noise must not hide that many of them are clipped.
@@ -477,9 +490,7 @@ class Descent:
         factors = np.minimum(factors, np.sqrt(square / squares) * (1 - 2.0**-40))
         noise = self._product_noise(square, mu_squared * INFORMATION - steps.spent)
         information = self._measure_quarter(factors, noise, source)
-        residuals = np.empty(len(rows.factors))
-        for block, _, products in rows.predict(steps.mean):
-            residuals[block] = self._find_residuals(block, products)[:, 0]
+        residuals = self.loss.residuals(logits, rows.rows.codes)[:, 0]
         factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
         noise = self._product_noise(rows.square, mu_squared * SCORES)
         return information, self._measure_quarter(factors, noise, source)
