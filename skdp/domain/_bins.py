@@ -131,7 +131,9 @@ def _parse_edge(edge: Any) -> Edge:
     """Check an edge and return it as a float, date or datetime."""
     if isinstance(edge, date | np.datetime64):
         return _parse_date(edge)
-    if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real | Decimal):
+    if isinstance(edge, bool | np.bool_) or not isinstance(
+        edge, float | Real | Decimal
+    ):
         raise TypeError(
             "`edges` of an Interval must be numbers, dates or datetimes, "
             f"got {type(edge).__name__}. For a time of day, use its hour."

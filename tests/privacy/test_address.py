@@ -57,8 +57,8 @@ def test_other_addresses_are_no_files(address, tmp_path):
     for make, budget in itertools.product((str, Path), ({}, {"epsilon": 1.0})):
         with pytest.raises(ValueError, match="`path` must be a file, or an address as 'postgresql://user@") as raised:
             PrivacyLedger(path=make(address), **budget)
-        assert WORD not in str(raised.getrepr(style="long"))
         assert list(tmp_path.iterdir()) == []
+    assert WORD not in str(raised.getrepr(style="long"))
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

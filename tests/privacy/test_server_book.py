@@ -459,7 +459,8 @@ def test_edited_sums_and_charges_raise_an_error(edit, server):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.parametrize("kills", [8, pytest.param(104, marks=pytest.mark.long)])
+@pytest.mark.long  # in quick tests, processes are killed that use a file
+@pytest.mark.parametrize("kills", [8, 104])
 def test_kills_leave_no_release_without_its_charge_and_no_charge_above_the_budget(killed_server, tmp_path, kills):
     """Eight processes are killed, and in the middle the server, which is started again."""
     n_rounds = kills // ledger_users.PROCESSES

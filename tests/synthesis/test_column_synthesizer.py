@@ -91,7 +91,7 @@ class TestPrivacy:
         table = pd.DataFrame({"cell": ["a", "b"] * 5, "value": np.arange(10.0) * 4})
         domain = {"cell": ["a", "b"], "value": Interval(0.0, 40.0, bins=bins)}
         used = []
-        for row, value in itertools.product(range(0, 10, 3), [1.0, 11.0, 21.0, 39.0]):
+        for row, value in itertools.product([3, 6], [1.0, 11.0, 21.0, 39.0]):
             neighbor = table.copy()
             neighbor.loc[row, "value"] = value
             release = DPColumnSynthesizer(["value"], epsilon, domain=domain)

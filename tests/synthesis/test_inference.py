@@ -64,7 +64,7 @@ def test_deviation_includes_the_spread_within_bins(interval):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "n_fits"), [(1.0, 15), pytest.param(0.3, 200, marks=pytest.mark.long)], ids=["1", "0.3"]
+    ("epsilon", "n_fits"), [(1.0, 8), pytest.param(0.3, 200, marks=pytest.mark.long)], ids=["1", "0.3"]
 )
 def test_intervals_have_the_stated_coverage(epsilon, n_fits):
     """New people from one population in each fit, and new noise; columns in one marginal."""

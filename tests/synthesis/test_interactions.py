@@ -127,6 +127,7 @@ def test_rule_of_a_small_table_is_kept(target, delta):
     assert measure_accuracy(synthesizer, sign_of) > 0.8
 
 
+@pytest.mark.long
 def test_rule_beside_dependent_columns_is_kept():
     """The model has less noise than the counts of pairs, so noise does not hide the rule."""
     rng = np.random.default_rng(0)

@@ -144,20 +144,19 @@ METHODS = {
 @pytest.mark.parametrize("epsilon", [20.0, Mu(20.0, delta=1e-6)])
 @pytest.mark.parametrize("name", METHODS)
 def test_row_or_person_costs_exactly_the_stated_epsilon(name, epsilon):
-    """Each possible row, beside other rows or none; with hardly any noise, all pairs are measured."""
+    """Rows of all values, every second one beside other rows; with hardly any noise, all pairs are measured."""
     synthesizer = DPMarginalSynthesizer(epsilon, domain=DOMAIN, **METHODS[name])
     n_rows = synthesizer.max_rows_per_person
     used = []
-    for rows in itertools.islice(
-        itertools.combinations_with_replacement(CELLS, n_rows), 0, None, [1, 3, 6][n_rows - 1]
-    ):
-        for others in ([], [CELLS[0]] * 3):
-            table = pd.DataFrame([*others, *rows], columns=list(SIZES))
-            if n_rows > 1:
-                table["person"] = [*range(len(others)), *[9] * n_rows]
-            replay = replay_release(partial(fit_model, synthesizer), table, table[: len(others)])
-            assert replay.passed, replay.findings
-            used.append(replay.epsilon / replay.guarantee.epsilon)
+    neighbors = itertools.combinations_with_replacement(CELLS, n_rows)
+    for index, rows in enumerate(itertools.islice(neighbors, 0, None, [1, 3, 6][n_rows - 1])):
+        others = [CELLS[0]] * 3 * (index % 2)
+        table = pd.DataFrame([*others, *rows], columns=list(SIZES))
+        if n_rows > 1:
+            table["person"] = [*range(len(others)), *[9] * n_rows]
+        replay = replay_release(partial(fit_model, synthesizer), table, table[: len(others)])
+        assert replay.passed, replay.findings
+        used.append(replay.epsilon / replay.guarantee.epsilon)
     assert max(used) == pytest.approx(1)
 
 

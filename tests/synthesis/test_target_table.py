@@ -210,12 +210,12 @@ def count_corrections_in_a_loop(rows, threshold, weights):
 
 @pytest.mark.parametrize(("threshold", "weights"), diagonal(often([0, 1], [1]), WEIGHTS))
 def test_record_changes_the_corrected_predictions_of_all_tables_in_one_direction(threshold, weights):
-    """All tables of up to three records, and each record beside them."""
+    """All tables of up to two records, and each record beside them."""
     changes = []
-    for n in range(4):
+    for n in range(3):
         for rows in itertools.combinations_with_replacement(CELLS, n):
             before = count_corrections(list(rows), threshold, weights)
-            if n < 3:
+            if n < 2:
                 np.testing.assert_array_equal(before, count_corrections_in_a_loop(rows, threshold, weights))
             for row in CELLS:
                 changes.append(count_corrections([*rows, row], threshold, weights) - before)
@@ -302,7 +302,7 @@ def replay_neighbors(n_neighbors, n_rows):
 
 @pytest.mark.parametrize("n_rows", quick_first(1, [3, 1]))
 def test_replay_of_a_choice_of_a_table_costs_at_most_the_guarantee(n_rows):
-    replay_neighbors(2, n_rows)
+    replay_neighbors(1, n_rows)
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, ClassVar
@@ -371,8 +372,13 @@ def _leaves_out(fact: Fact) -> bool:
 def _describe_versions() -> dict[str, str]:
     """Return the date in UTC, and the versions of Python and the packages of a statement."""
     versions = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "timezone": "UTC"}
-    versions |= {name: version(name) for name in _PACKAGES}
-    return versions | {"python": platform.python_version()}
+    return versions | _find_versions() | {"python": platform.python_version()}
+
+
+@cache
+def _find_versions() -> dict[str, str]:
+    """Return the versions of packages, which takes milliseconds."""
+    return {name: version(name) for name in _PACKAGES}
 
 
 def _format_field(value: Any) -> str:
