@@ -79,15 +79,20 @@ _LISTED = re.compile(r"^- \[[^]]*\]\(([\w/.]+)\.md\)", re.MULTILINE)
 
 
 def _add_toctrees(app: Any, docname: str, source: list[str]) -> None:
-    """Add the pages that a section of an index lists to the navigation, below the title of the section."""
-    if docname not in ("guide/index", "benchmarks/index"):
+    """Add the pages that a section of an index lists to the navigation, below the title of its section."""
+    if not re.fullmatch(
+        "(guide|benchmarks|jobs|answers|guarantees)/index", docname
+    ):
         return
     sections = re.split(r"^(?=## )", source[0], flags=re.MULTILINE)
     for place, section in enumerate(sections):
         pages = "\n".join(_LISTED.findall(section))
-        caption = section.splitlines()[0].removeprefix("## ")
+        title = section.splitlines()[0]
+        caption = (
+            f":caption: {title[3:]}\n" if title.startswith("## ") else ""
+        )
         if pages:
-            tree = f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n\n"
+            tree = f"```{{toctree}}\n:hidden:\n{caption}\n{pages}\n```\n\n"
             sections[place] = f"{section.rstrip()}\n\n{tree}"
     source[0] = "".join(sections)
 

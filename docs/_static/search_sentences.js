@@ -22,18 +22,21 @@ const SYNONYMS = {
   percentag: ["proport"], protect: ["privat"], rule: ["constraint"], salari: ["incom"], subject: ["person"], staff: ["person"],
   synthes: ["synthet"], synthesi: ["synthet"], user: ["person"], variabl: ["column"], verifi: ["check"], wage: ["incom"], women: ["sex"], zip: ["postcod"],
 };
-const SYNONYM = 0.4; // factor of a word that is not in the question
+const SYNONYM = 0.5; // factor of a word that is not in the question
 const MIN_MISSPELLED_LETTERS = 5;
 const TEXT = 1;
-const HEADING = 2;
+const HEADING = 3;
 const KEYWORD = 3;
-const TITLE = 4;
-const PHRASE = 4; // added if a question contains all words of a keyword or of the title
-const LINE = 1.5; // added if a line of the page contains all words of the question
+const TITLE = 6;
+const PHRASE = 2.5; // added if a question contains all words of a keyword or of the title
+const LINE = 0.75; // added if a line of the page contains all words of the question
+const REPEATED = 3; // added to TEXT if many lines of a page contain the word, and half of it at HALF_REPEATED further lines
+const HALF_REPEATED = 4;
+const RARITY = 1.3; // exponent of the rarity of a word
 const PARTIAL = 0.3; // factor if only a part of a word of the page is equal
 const GROUPS = [
   [/^(guide|jobs|answers|choose|project\/(compatibility|security))/, 1],
-  [/^(api|gallery|guarantees|lessons|notebooks|how_to)/, 0.6],
+  [/^(api|gallery|guarantees|lessons|notebooks|how_to)/, 0.4],
   [/./, 0.3], // changelog, benchmarks and others contain nearly all words
 ];
 // Sections whose pages may have the title of a page of the guide.
@@ -54,6 +57,13 @@ const stems = (text) => new Set(
   splitQuery(text.toLowerCase()).filter((word) => !stopwords.has(word)).map((word) => stemmer.stemWord(word)),
 );
 
+// Return the number of lines that contain each word.
+const countLines = (lines) => {
+  const counts = new Map();
+  for (const [, words] of lines) for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return counts;
+};
+
 const pageTables = () => {
   const { docnames, indexentries, terms, titles } = Search._index;
   const lengths = docnames.map(() => 0);
@@ -64,13 +74,15 @@ const pageTables = () => {
     if (/ \(.*\)$/.test(entry)) continue; // objects of the API
     for (const [file] of places) keywords[file].push(stems(entry));
   }
+  const lines = docnames.map((name) => (PAGE_LINES[name] ?? []).map((line) => [line, stems(line)]));
   return docnames.map((name, file) => ({
     file,
+    counts: countLines(lines[file]),
     keywords: keywords[file],
     title: stems(titles[file]),
     weight: GROUPS.find(([group]) => group.test(name))[1],
     length: 0.7 + (0.3 * lengths[file]) / meanLength,
-    lines: (PAGE_LINES[name] ?? []).map((line) => [line, stems(line)]),
+    lines: lines[file],
   }));
 };
 
@@ -102,6 +114,8 @@ const placeWord = (word, pages) => {
     for (const term of found) [index[term]].flat().forEach((file) => add(file, isKnown ? place : PARTIAL * place));
   }
   for (const page of pages) {
+    const nFurther = (page.counts.get(word) ?? 0) - 1;
+    if (nFurther > 0) add(page.file, TEXT + (REPEATED * nFurther) / (nFurther + HALF_REPEATED));
     if (page.keywords.some((keyword) => keyword.has(word))) add(page.file, TEXT);
     if (page.title.has(word)) add(page.file, TITLE);
   }
@@ -169,7 +183,7 @@ Search.performTermsSearch = (searchTerms, excludedTerms) => {
   const add = (word, factor) => {
     if (weights.has(word)) return;
     weights.set(word, placeWord(word, Search._pages));
-    rarities.set(word, factor * Math.log(1 + docnames.length / Math.max(weights.get(word).size, 1)));
+    rarities.set(word, factor * Math.log(1 + docnames.length / Math.max(weights.get(word).size, 1)) ** RARITY);
   };
   for (const word of words) add(word, 1);
   for (const word of words) (SYNONYMS[word] ?? []).forEach((other) => add(other, SYNONYM));
