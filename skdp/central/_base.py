@@ -310,6 +310,8 @@ class Plan:
     free: bool = False
     # Columns whose values are protected; empty if whole records are protected.
     protected_columns: tuple[Any, ...] = ()
+    # The failure probability besides the one of Gaussian noise.
+    delta: Fraction = Fraction(0)
 
     @classmethod
     def from_quantiles(cls, quantiles: QuantilePlan) -> Plan:
@@ -511,6 +513,7 @@ class CentralStatistic(CentralEstimator):
             mechanism,
             relation=relation,
             losses=losses,
+            delta=plan.delta,
             method=method,
         )
 

@@ -198,12 +198,12 @@ def discover_domain(
         "epsilon", check_epsilon(epsilon), None, n_rows, person is not None
     )
     rows = _read_rows(X, person, n_rows, random_state)
-    found, types, texts = _find_types(rows.table)
+    found, types, texts = find_types(rows.table)
     first_cells = dict.fromkeys(types, Cells(FIRST_CELLS_PER_OCTAVE))
     number_counts = _count_by_cell(rows, first_cells, types)
     text_counts: dict[Any, Counter[str | None]] = {}
     if texts:
-        counts = rows.select(texts).count_texts(_count_texts_of_table)
+        counts = rows.select(texts).count_texts(count_texts)
         text_counts.update(zip(texts, counts, strict=True))
 
     # Plan.
@@ -277,7 +277,7 @@ def _read_rows(X: Any, person: Any, n_rows: int, random_state: int | None) -> Ba
     return Batches(table, large)
 
 
-def _find_types(
+def find_types(
     table: Table,
 ) -> tuple[dict[Any, Categories | Interval], dict[Any, str], list[Any]]:
     """Find the columns whose dtypes declare their values, the numbers and dates, and the strings of a table.
@@ -344,7 +344,7 @@ def _has_integer_dtype(column: Any) -> bool:
     return bool(nw.from_native(column, series_only=True).dtype.is_integer())
 
 
-def _count_texts_of_table(table: Table) -> list[Counter[str | None]]:
+def count_texts(table: Table) -> list[Counter[str | None]]:
     """Count the strings and missing values of each column of a table."""
     return list(map(_count_texts, table.columns))
 
@@ -459,8 +459,7 @@ def find_texts(
     """Find strings whose noisy counts are at least the threshold; a column without any is excluded."""
     found = {}
     for name, counts in columns.items():
-        # The order must not depend on the rows: alphabetical, with missing last.
-        texts = sorted(counts, key=lambda text: (text is None, text or ""))
+        texts = sort_texts(counts)
         noisy = np.array([counts[text] for text in texts], np.int64)
         noisy = noisy + noise.draw(source, len(texts))
         is_frequent = noisy >= threshold
@@ -468,6 +467,11 @@ def find_texts(
         if any(text is not None for text in frequent):
             found[name] = Categories(frequent)
     return found
+
+
+def sort_texts(texts: Iterable[str | None]) -> list[str | None]:
+    """Sort strings by the alphabet, which does not depend on the rows, with missing last."""
+    return sorted(texts, key=lambda text: (text is None, text or ""))
 
 
 def _choose_noise(

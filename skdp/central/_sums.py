@@ -392,7 +392,8 @@ class NoisySums:
             return value + error
         value, error, *_ = self.estimate_means(level)
         distance = np.abs(value - self.bounds.mean(axis=1)) - error
-        return self._half_widths**2 - np.maximum(distance, 0) ** 2
+        with np.errstate(over="ignore"):  # bounds of 1e200 and more
+            return np.square(self._half_widths) - np.maximum(distance, 0) ** 2
 
     def estimate_moments(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Estimate means from -1 to 1 between the bounds, and variances in squared half widths of the bounds.

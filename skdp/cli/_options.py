@@ -146,7 +146,7 @@ def _parse_ledger(text: str) -> Path | str:
     return text
 
 
-def _add_release(command: Any, loss: str) -> None:
+def _add_release(command: Any, loss: str, *, needs_domain: bool = True) -> None:
     """Add the options of a release: --domain, --epsilon, --ledger, --budget, --budget-guess, --budget-delta and --seed.
 
     The positional argument is the output file, and `loss` is the text of --epsilon.
@@ -163,7 +163,7 @@ def _add_release(command: Any, loss: str) -> None:
         "--domain",
         type=Path,
         metavar="FILE",
-        required=True,
+        required=needs_domain,
         help="domain file; draft-domain writes a draft",
     )
     add("--epsilon", type=float, required=True, help=loss)
@@ -376,9 +376,18 @@ def _add_table_command(command: Any) -> None:
     """Add the options of ``skdp table``, which writes noisy statistics of groups."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
-    _add_release(command, "privacy loss of all statistics together")
+    _add_release(command, "privacy loss of all statistics together", needs_domain=False)
     _add_guess(command, "DATA OUT --domain FILE")
     add("--by", nargs="+", default=[], metavar="KEY", help="columns of the groups")
+    add(
+        "--keys",
+        choices=("auto",),
+        help=(
+            "find the values of the column --by in this release, and count those that"
+            " reach a threshold; requires --delta, and no domain file"
+        ),
+    )
+    add("--delta", type=float, default=0.0, help="failure probability of --keys auto")
     add(
         "--columns",
         nargs="+",

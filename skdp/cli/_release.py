@@ -461,7 +461,9 @@ def _open_tables(options: argparse.Namespace, domain: Domain) -> list[TableFile]
 
 def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
-    domain = load_domain_file(options.domain)
+    if (options.domain is None) != (options.keys is not None):
+        raise ValueError("Exactly one of `domain` and `keys` is required.")
+    domain = load_domain_file(options.domain) if options.domain else Domain({})
     _check_options(options)
     _check_bins(options, domain)
     max_weight = _find_max_weight(options.weight, domain)
@@ -572,7 +574,7 @@ def _make_groups(
         statistics.append(float(statistic) if is_number else statistic)
     for option in ("by", "columns"):
         absent = [name for name in getattr(options, option) if name not in domain]
-        if absent:
+        if absent and options.keys is None:
             raise ValueError(
                 f"`{option}` must be columns of the domain file, {list(domain)}, got "
                 f"{absent}."
@@ -583,7 +585,8 @@ def _make_groups(
     return DPGroupBy(
         _choose_amount(options),
         by=options.by or None,
-        keys=domain.select(options.by) if options.by else None,
+        keys=options.keys or (domain.select(options.by) if options.by else None),
+        delta=options.delta,
         statistics=statistics,
         bounds=bounds,
         max_weight=max_weight,

@@ -321,3 +321,20 @@ def test_key_with_bounds_alone_is_an_error_that_names_bins(files, capsys):
     words = ["--domain", files / "ages.toml", "--epsilon", 1, "--by", "person"]
     error = refuse(capsys, "table", files / "people.csv", files / "out.csv", *words)
     assert "Column 'person' in --by must have several bins, got bounds alone. Set `bins`" in error
+
+
+def test_keys_are_found_without_a_domain_file(files, capsys):
+    options = ["--by", "region", "--epsilon", 1, "--seed", 0]
+    found = ["--keys", "auto", "--delta", 1e-6]
+    assert call("table", files / "people.csv", files / "out.csv", *options, *found) == 0
+    table = pd.read_csv(files / "out.csv")
+    truth = PEOPLE["region"].value_counts()
+    assert (table["count"] - truth[table["region"]].to_numpy()).abs().max() < 15
+    assert "delta = 0.000001" in capsys.readouterr().out
+    for words, match in (
+        ([], "Exactly one of --domain and --keys is required"),
+        (["--keys", "auto"], "--delta must be in (0, 1) with --keys auto"),
+        ([*found, "--domain", files / "domain.toml"], "Exactly one of --domain and --keys"),
+        ([*found, "--totals"], "no totals and no weights"),
+    ):
+        assert match in refuse(capsys, "table", files / "people.csv", files / "x.csv", *options, *words)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
 from fractions import Fraction
-from itertools import product
+from itertools import compress, product
 from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -27,6 +27,12 @@ from skdp.base import (
     parse_bounds,
 )
 from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
+from skdp.central._discover_domain import (
+    count_texts,
+    find_threshold,
+    find_types,
+    sort_texts,
+)
 from skdp.central._quantiles import (
     QuantilePlan,
     make_candidates,
@@ -57,7 +63,7 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
 from skdp.randomness import ByteSource
 from skdp.tables import choose_library, to_objects
 
@@ -98,6 +104,9 @@ QUANTILES = "quantiles"
 # Name of the sum over all values of a key.
 TOTAL = "total"
 
+# Value of `keys` for keys that are found by their noisy counts.
+AUTO = "auto"
+
 
 class DPGroupBy(WeightedStatistic):
     """Estimate statistics of groups and of their totals with differential privacy.
@@ -110,12 +119,17 @@ class DPGroupBy(WeightedStatistic):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all groups and statistics together, finite and > 0. With
         `skdp.privacy.Rho` or `skdp.privacy.Mu`, the noise is Gaussian.
+    delta : float, default=0.0
+        Failure probability of ``keys="auto"``, which must be > 0: an upper bound of the probability that keys of one
+        person only are released. Otherwise 0.
     by : column name, list of column names, or None
         Key columns: a group has the rows with the same values in these columns. All other columns of X must be numbers.
         None makes one group of all rows.
-    keys : Domain, mapping of column name to values, list of values per column, or Interval
+    keys : Domain, mapping of column name to values, list of values per column, Interval, or "auto"
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
-        by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
+        by `discover_domain`. The groups are all combinations. None among the values declares missing as a key. With
+        "auto", the values of one column of text are found and counted in one release: all values whose noisy count
+        reaches a threshold. This requires `delta` and ``statistics="count"``.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
         Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
         `discover_domain`. Values outside are clipped. Two integers more than 1 apart declare whole numbers: quantiles
@@ -183,6 +197,10 @@ class DPGroupBy(WeightedStatistic):
     one draw. Each group gets all of epsilon, because groups have no record in common. The k rows of a person may be in
     several groups. The largest changes of these groups add up to at most k, so the noise is k times as large.
 
+    With ``keys="auto"``, the guarantee is ``(epsilon, delta)``. Noise is added to the counts of all texts that occur,
+    and the counts that reach a threshold are released. Keys that only one person has reach it with a probability of
+    at most delta ([3]_). Missing keys are always counted.
+
     With `sample_weight`, counts and sums are of weights between 0 and `max_weight`, and their noise is `max_weight`
     times as large. Means, standard deviations and quantiles are weighted.
 
@@ -207,6 +225,7 @@ class DPGroupBy(WeightedStatistic):
     .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
     .. [2] J. Drechsler, I. Globus-Harris, A. McMillan, J. Sarathy, A. Smith (2022). Nonparametric differentially
        private confidence intervals for the median. Journal of Survey Statistics and Methodology 10(3).
+    .. [3] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks privately. WWW.
 
     Examples
     --------
@@ -244,6 +263,7 @@ class DPGroupBy(WeightedStatistic):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
+        delta: float = 0.0,
         by: ColumnName | Sequence[ColumnName] | None,
         keys: DomainLike | None = None,
         bounds: Bounds | None = None,
@@ -258,6 +278,7 @@ class DPGroupBy(WeightedStatistic):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
+        self.delta = delta
         self.by = by
         self.keys = keys
         self.bounds = bounds
@@ -270,6 +291,15 @@ class DPGroupBy(WeightedStatistic):
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
+
+    def _describe_method(
+        self, bounded: Sequence[Any], limits: Floats | None
+    ) -> dict[str, Any]:
+        facts = super()._describe_method(bounded, limits)
+        if self.delta:
+            facts["by"] = None
+            facts["keys"] = f"Groups: the values of {self.by} with many rows."
+        return facts
 
     def _allows_missing(self) -> bool:
         return True  # except in keys
@@ -481,31 +511,35 @@ class DPGroupBy(WeightedStatistic):
         warn_of_objects(measured.table)
         names = measured.names
         bounds = parse_bounds(bounds, names) if names else np.empty((0, 2))
-        keys = rows.select(self._key_names)
-        domain = declared_domain(keys.table, self.keys if keys.names else {}, "keys")
-        groups = self._make_groups(domain)
         max_weight = self._check_max_weight(rows)
         library = choose_library(rows.table.native)
-        # Keys that a table cannot contain raise an error before the charge.
-        make_label_decoders(groups, library)
-        weight = rows.names[-1:] if max_weight is not None else ()
-        rows = rows.select([*domain.columns, *names, *weight] or rows.names[:1])
         is_summed = bool(names and self._sum_statistics)
-        (sums,) = sum_by_cells(  # also finds undeclared keys
-            rows,
-            domain,
-            [range(len(domain.columns))],
-            bounds if is_summed else bounds[:0],
-            self.handle_unknown,
-            missing=True,
-            max_weight=max_weight,
-        )
         # All numbers of a group have this unit.
         step = GRID if is_summed or max_weight is not None else 1
-        numbers = sums.numbers(squares=self._has_squares)
-        if COUNT in self._statistics:
-            counts = sums.rows[:, np.newaxis] // (GRID // step)
-            numbers = np.hstack([counts.astype(object), numbers])
+        groups: Any
+        if self._finds_keys:
+            groups, numbers = self._count_keys(rows)
+        else:
+            keys = rows.select(self._key_names).table
+            domain = declared_domain(keys, self.keys if keys.names else {}, "keys")
+            groups = self._make_groups(domain)
+            # Keys that a table cannot contain raise an error before the charge.
+            make_label_decoders(groups, library)
+            weight = rows.names[-1:] if max_weight is not None else ()
+            rows = rows.select([*domain.columns, *names, *weight] or rows.names[:1])
+            (sums,) = sum_by_cells(  # also finds undeclared keys
+                rows,
+                domain,
+                [range(len(domain.columns))],
+                bounds if is_summed else bounds[:0],
+                self.handle_unknown,
+                missing=True,
+                max_weight=max_weight,
+            )
+            numbers = sums.numbers(squares=self._has_squares)
+            if COUNT in self._statistics:
+                counts = sums.rows[:, np.newaxis] // (GRID // step)
+                numbers = np.hstack([counts.astype(object), numbers])
 
         excluded = None
         if rows.rows_by_person is not None:
@@ -531,8 +565,46 @@ class DPGroupBy(WeightedStatistic):
         if excluded is not None:
             losses = (*losses, excluded[1].loss) if losses else ()
             mechanisms.append(f"{excluded[1].name} on the fraction of excluded rows")
-        exact = numbers, bounds, unit, quantiles, excluded, (groups, library, names)
-        return Plan(exact, noises, "; ".join(mechanisms), losses)
+        threshold, delta = None, check_delta(self.delta)
+        if delta:
+            threshold, losses = find_threshold(noises[0], budget.rows, 1, delta), ()
+            mechanisms[0] += f" that reach {threshold}"
+        public = groups, threshold, library, names
+        exact = numbers, bounds, unit, quantiles, excluded, public
+        return Plan(exact, noises, "; ".join(mechanisms), losses, delta=delta)
+
+    @property
+    def _finds_keys(self) -> bool:
+        """True if keys are found in this release; checks `delta`."""
+        is_auto = isinstance(self.keys, str) and self.keys == AUTO
+        if bool(check_delta(self.delta)) != is_auto:
+            raise ValueError(
+                "`delta` must be in (0, 1) with keys='auto' and a number as epsilon, and "
+                f"0 otherwise, got {self.delta}."
+            )
+        return is_auto
+
+    def _count_keys(self, rows: Batches) -> tuple[list[Any], NDArray[Any]]:
+        """Return the texts that occur in the key column, and missing, with their counts, (n_texts, 1)."""
+        if (
+            len(self._key_names) != 1
+            or list(self._statistics) != [COUNT]
+            or self.totals
+            or self.max_weight is not None
+        ):
+            raise ValueError(
+                "`keys` must be declared, except for one column in `by`, "
+                "statistics='count', no totals and no weights. Use keys='auto' in a "
+                "first release, and its keys_ in a second one."
+            )
+        keys = rows.select(self._key_names)
+        if not find_types(keys.table)[-1]:
+            raise ValueError(
+                f"Column {self.by!r} must be text with keys='auto'. Convert it to text."
+            )
+        (counts,) = keys.count_texts(count_texts)
+        texts = sort_texts({*counts, None})
+        return texts, np.array([[counts[text]] for text in texts], object)
 
     def _find_part_of_quantiles(self, n_sums: int, n_columns: int) -> Fraction:
         """Return the fraction of the budget of quantiles, beside `n_sums` sums in each group."""
@@ -598,17 +670,26 @@ class DPGroupBy(WeightedStatistic):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
         numbers, bounds, unit, quantiles, excluded, public = plan.exact
-        self._domain, self._library, names = public
+        groups, threshold, self._library, names = public
         self._measured = tuple(names)
         self._is_weighted = self.max_weight is not None
-        labels = [self._domain[name].labels for name in self._domain.columns]
-        self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
         level = check_confidence_level(self.confidence_level)
         self.__dict__.pop("excluded_fraction_", None)  # of an earlier fit
         if excluded is not None:
             numbers_of_persons, noise = excluded
             drawn = NoisySums.draw(numbers_of_persons, UNIT_BOUNDS, noise, source)
             self._set_exclusions(drawn, level)
+        noisy: Any = None
+        for noise in plan.noises:
+            self._noise = *astuple(noise), unit
+            noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
+        if threshold is not None:
+            is_frequent = _find_frequent(noisy[:, 0], threshold)
+            noisy = noisy[is_frequent]
+            groups = Domain({self._key_names[0]: [*compress(groups, is_frequent)]})
+        self._domain = groups
+        labels = [groups[name].labels for name in groups.columns]
+        self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
         self.estimates_ = {}
         # Noisy numbers of values, or sums of weights, means, and upper estimates of variances,
         # (3, n_groups, n_columns).
@@ -616,8 +697,6 @@ class DPGroupBy(WeightedStatistic):
         estimates: dict[str, Estimate] = {}
         is_known = np.ones((self._domain.size, 1), bool)
         for noise in plan.noises:
-            self._noise = *astuple(noise), unit
-            noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
             estimates, is_known = self._estimate_sums(noisy, bounds, noise, unit)
         if quantiles is not None:
             drawn = quantiles.draw(level, source)
@@ -725,6 +804,19 @@ def _sum_excluded(counts: Integers, budget: PrivacyBudget) -> tuple[Any, Noise]:
     )
     noise = Noise.joint(replace(budget * EXCLUSION_PART, rows=1), GRID, 2)
     return sums.numbers(), noise
+
+
+def _find_frequent(counts: Floats, threshold: int) -> Mask:
+    """Return True for noisy counts that reach a threshold; if there is none, for the last one, of missing keys."""
+    is_frequent: Mask = counts >= threshold
+    if not is_frequent.any():
+        is_frequent[-1] = True
+        warn_user(
+            "No key is frequent enough for this epsilon and delta. The only group has "
+            "the rows without a key",
+            "guide/curator_statistics#unknown-keys",
+        )
+    return is_frequent
 
 
 def _round_to_width(values: Floats, widths: Any) -> Floats:
