@@ -28,6 +28,7 @@ from skdp.metrics._mitigation import (
 from skdp.metrics._quality import grade_estimates
 from skdp.metrics._rates import COMPARISONS as COMPARISONS
 from skdp.metrics._reported_groups import joint_distribution
+from skdp.metrics._scores import score_bins, scores_from_counts
 from skdp.metrics._synthetic_tables import (
     marginal_errors,
     range_query_error,
@@ -48,6 +49,8 @@ __all__ = [
     "private_reweighing",
     "private_threshold_optimizer",
     "range_query_error",
+    "score_bins",
+    "scores_from_counts",
     "to_aif360",
     "train_on_synthetic",
 ]

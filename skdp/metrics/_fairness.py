@@ -51,6 +51,7 @@ from skdp.metrics._reported_groups import (
     list_cells,
 )
 from skdp.pages import warn
+from skdp.privacy import check_epsilon
 from skdp.survey import PerHalf, ReportDesign
 from skdp.tables import name_missing
 
@@ -251,7 +252,7 @@ def fairness_report(
     outcomes = parse_outcomes(y_true, y_pred, n_rows)
     # `privileged` is compared with each combination of values instead of each row.
     cells, cell_of_row = code_cells(features.values())
-    names, group_of_cell = _group_cells(cells, list(features), privileged)
+    names, group_of_cell = group_cells(cells, list(features), privileged)
     weights = _scale_weights(sample_weight, sensitive_features, n_rows)
     index = np.arange(n_rows), group_of_cell[cell_of_row]
     groups = Groups(
@@ -422,7 +423,7 @@ def debiased_fairness(
     if privileged is not None:
         find_declared(privileged, domain)
     cells = list_cells(domain)
-    names, group_of_cell = _group_cells(cells, list(domain), privileged)
+    names, group_of_cell = group_cells(cells, list(domain), privileged)
     weights = _scale_weights(sample_weight, sensitive_features, len(indicators))
     groups = Groups(
         names,
@@ -453,7 +454,7 @@ def fairness_from_counts(
     Parameters
     ----------
     counts : dataframe
-        Result of ``DPGroupBy(statistics="count").fit(test).to_frame()`` with true
+        Result of ``DPGroupBy(statistics="count").fit(test).to_frame()`` or of `DPHistogram` with true
         labels, predictions and groups among the keys. Counts are added up over all
         other keys. Rows of totals are excluded; labels beside totals are text.
     y_true, y_pred : column name
@@ -527,31 +528,15 @@ def fairness_from_counts(
     6          None   -0.1  -0.11  -0.09
     """
     check_confidence_level(confidence_level)
-    # The keys are the index in pandas, and columns elsewhere.
-    if isinstance(counts, pd.DataFrame):
-        counts = counts.reset_index()
-    table = parse_columns(counts, "counts")
     names = sensitive_features
     names = list(names) if isinstance(names, list) else [names]
-    required = [y_true, y_pred, *names, "count", "count_std_error"]
-    if not {*required} <= {*table}:
-        raise ValueError(
-            f"`counts` must have the columns {required}, got {list(table)}. Release "
-            "them with DPGroupBy."
-        )
-    is_total = pd.DataFrame({name: table[name] == TOTAL for name in table})
-    if is_total.to_numpy().any():
-        table = _exclude_totals(table, is_total, [y_true, y_pred, *names])
-        positive_label = None if positive_label is None else str(positive_label)
+    table, positive_label = read_counts(
+        counts, [y_true, y_pred, *names], positive_label
+    )
     sizes = table["count"].to_numpy(float)
-    if (sizes % 1 != 0).any():
-        raise ValueError(
-            "`counts` must be numbers of rows, got fractions, such as sums of weights. "
-            "Release the counts without weights."
-        )
     outcomes = parse_outcomes(table[y_true], table[y_pred], len(sizes))
     cells, cell_of_row = code_cells([table[name] for name in names])
-    group_names, group_of_cell = _group_cells(cells, names, privileged)
+    group_names, group_of_cell = group_cells(cells, names, privileged)
     # Each count is in one group.
     is_group = np.eye(len(group_names))[group_of_cell[cell_of_row]]
     groups = Groups(
@@ -560,9 +545,44 @@ def fairness_from_counts(
         np.ones(len(sizes)),
         is_reported=True,
         has_privileged=privileged is not None,
-        noise=(is_group.T * table["count_std_error"].to_numpy(float) ** 2).T,
+        noise=(is_group.T * table["std_error"].to_numpy(float) ** 2).T,
     )
     return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
+
+
+def read_counts(
+    counts: Any, keys: list[Any], positive_label: Any, max_weight: Any = None
+) -> tuple[dict[Any, pd.Series], Any]:
+    """Read the columns of `keys` and the columns "count" and "std_error" of noisy counts, without rows of totals.
+
+    Sums of weights are divided by `max_weight`. Beside totals, labels are text, so the positive label is returned as
+    text, too.
+    """
+    # The keys are the index in pandas, and columns elsewhere.
+    if isinstance(counts, pd.DataFrame):
+        counts = counts.reset_index()
+    table = parse_columns(counts, "counts")
+    required = [*keys, "count", "count_std_error"]
+    if "std_error" in table:  # of DPHistogram
+        table["count_std_error"] = table["std_error"]
+    if not {*required} <= {*table}:
+        raise ValueError(
+            f"`counts` must have the columns {required}, got {list(table)}. Release "
+            "them with DPGroupBy."
+        )
+    is_total = pd.DataFrame({name: table[name] == TOTAL for name in table})
+    if is_total.to_numpy().any():
+        table = _exclude_totals(table, is_total, keys)
+        positive_label = None if positive_label is None else str(positive_label)
+    if max_weight is None and (table["count"].to_numpy(float) % 1 != 0).any():
+        raise ValueError(
+            "`counts` must be numbers of rows, got fractions, such as sums of weights. "
+            "Release the counts without weights."
+        )
+    unit = 1.0 if max_weight is None else check_epsilon(max_weight, name="max_weight")
+    for name, column in (("count", "count"), ("std_error", "count_std_error")):
+        table[name] = table[column].astype(float) / float(unit)
+    return table, positive_label
 
 
 def _exclude_totals(
@@ -588,7 +608,7 @@ def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
     return weights / weights.mean()
 
 
-def _group_cells(
+def group_cells(
     cells: CellLabels, columns: list[Any], privileged: Any
 ) -> tuple[list[Any], Indices]:
     """Return the names of the groups, and the group of each combination of values of `columns`.
@@ -624,7 +644,7 @@ def _tabulate_outcomes(
     table = pd.concat(tables, ignore_index=True)
     if len(labels) > 1:
         table.insert(0, CLASS, np.repeat(labels, len(tables[0])))
-    _warn_of_undefined(table, groups.is_reported)
+    warn_of_undefined(table, groups.is_reported)
     return table
 
 
@@ -655,7 +675,9 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
     return table
 
 
-def _warn_of_undefined(table: pd.DataFrame, is_reported: bool) -> None:
+def warn_of_undefined(
+    table: pd.DataFrame, is_reported: bool, stacklevel: int = 4
+) -> None:
     """Warn if a metric is nan, or infinite for groups that are not privatized."""
     is_undefined = table["value"].isna()
     if not is_reported:
@@ -669,5 +691,5 @@ def _warn_of_undefined(table: pd.DataFrame, is_reported: bool) -> None:
             "definition divides by, or a rate is 0",
             UndefinedMetricWarning,
             about="guide/fairness",
-            stacklevel=4,
+            stacklevel=stacklevel,
         )

@@ -33,6 +33,9 @@ from skdp.oracles import project_to_simplex
 from skdp.survey import PerHalf, ReportDesign
 from skdp.tables import is_frame, wrap_table
 
+# Attribute of a table of estimated counts: the columns whose values are from reports.
+REPORTED = "reported_columns"
+
 
 def debias_groups(
     reports: Any, encoder: Any, columns: Any = None
@@ -330,4 +333,7 @@ def joint_distribution(
         levels += [list(domain[name].labels) for name in domain.columns]
         names = [*label_columns, *index.names]
         index = pd.MultiIndex.from_product(levels, names=names)
-    return pd.DataFrame(table, index=index)
+    result = pd.DataFrame(table, index=index)
+    if sample_weight is None:
+        result.attrs[REPORTED] = list(domain.columns)
+    return result

@@ -1,0 +1,334 @@
+"""ROC curve, AUC, calibration and Brier score of a classifier from noisy counts of its scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from skdp._arrays import Floats
+from skdp.base import (
+    ColumnName,
+    Label,
+    TableLike,
+    check_confidence_level,
+)
+from skdp.domain import Interval
+from skdp.metrics._fairness import group_cells, read_counts, warn_of_undefined
+from skdp.metrics._labels import code_cells, find_positive_label, parse_column
+from skdp.metrics._rates import RateSums, score_rates
+from skdp.metrics._reported_groups import REPORTED
+from skdp.randomness import check_size
+
+# Log odds of the largest inner edge of the bins of probabilities: 0.9991.
+MAX_LOG_ODDS = 7.0
+
+# Parts of a calibration curve, with about equal numbers of rows.
+N_CALIBRATION_PARTS = 10
+
+# Metrics that are no proportions of rows.
+MEANS = ("roc_auc", "brier_score")
+
+# Name of the group of all rows.
+ALL = "all"
+
+# A metric, its score, and the weights of the counts in its numerator and denominator, of
+# shape (n_bins, 2).
+Line = tuple[str, float, Floats, Floats]
+
+
+def score_bins(bins: int = 44) -> Interval:
+    """Make bins for predicted probabilities, with equal widths in log odds.
+
+    Parameters
+    ----------
+    bins : int, default=44
+        Number of bins, at least 3. The first one begins at 0 and ends at 0.0009, and the last one is its mirror image.
+
+    Returns
+    -------
+    Interval
+        Bins from 0 to 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `bins` is not an integer of at least 3.
+
+    See Also
+    --------
+    scores_from_counts : ROC curve and AUC from counts of these bins.
+
+    Examples
+    --------
+    >>> from skdp.metrics import score_bins
+    >>> [round(edge, 3) for edge in score_bins(6).edges]
+    [0.0, 0.001, 0.029, 0.5, 0.971, 0.999, 1.0]
+    """
+    check_size(bins, name="bins", min_val=3)
+    inner = expit(np.linspace(-MAX_LOG_ODDS, MAX_LOG_ODDS, bins - 1))
+    return Interval([0.0, *inner.tolist(), 1.0])
+
+
+def scores_from_counts(
+    counts: TableLike,
+    y_true: ColumnName,
+    y_score: ColumnName,
+    sensitive_features: ColumnName | list[ColumnName] | None = None,
+    *,
+    positive_label: Label | None = None,
+    max_weight: float | None = None,
+    confidence_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate the ROC curve, AUC, calibration and Brier score of a classifier from noisy counts of its scores.
+
+    The curator of test rows, or a client with reports of labels or groups, publishes these metrics with intervals.
+
+    Parameters
+    ----------
+    counts : dataframe
+        Counts of rows by label, score and group: ``DPHistogram(...).fit(test).to_frame()``, counts of `DPGroupBy` (rows
+        of totals are excluded; labels beside totals are text), or the result of `joint_distribution` for reports of
+        labels or groups. Counts are added up over all other columns.
+    y_true : column name
+        Column with the true labels.
+    y_score : column name
+        Column with the scores: bins of an `Interval`, such as `score_bins`, or declared numbers.
+    sensitive_features : column name or list of column names, optional
+        Columns whose combinations are the groups. None for one group of all rows.
+    positive_label : label, default=None
+        Label with large scores. If None, it is 1, and all labels must be 0 and 1, or False and True.
+    max_weight : float, optional
+        The `max_weight` of the release, if the counts are sums of weights. For up to k rows of a person, k times as
+        large, and k without weights.
+    confidence_level : float, default=0.95
+        Coverage probability of each interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per group, metric and score, with the columns ``metric, group, score, value, std_error, lower, upper``.
+        The group of all rows is "all". The metrics are:
+
+        - ``roc_auc``, and ``brier_score`` if all scores are from 0 to 1;
+        - ``prob_true``, the proportion of positive rows in ten parts with about equal numbers of rows, and ``score`` is
+          the mean score of the part: a calibration curve;
+        - ``false_positive_rate`` and ``true_positive_rate`` of the rows with at least this ``score``: a ROC curve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column is missing, labels are missing, scores are not numbers or bins, the positive label does not occur,
+        or counts are fractions without `max_weight`.
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        If a metric is nan, because a group is estimated to have no rows that a rate divides by.
+
+    See Also
+    --------
+    score_bins : Bins of probabilities.
+    fairness_from_counts : Rates of predicted labels by group, and their differences.
+    sklearn.metrics.RocCurveDisplay : Plot of the rates.
+
+    Notes
+    -----
+    **Privacy.** This is post-processing of the counts, without privacy cost. The counts have the guarantee of the
+    estimator that released them, for adding or removing a test row, or of the encoder of the reports. The model is not
+    protected by it.
+
+    The AUC is the probability that a positive row has a larger score than a negative row, with ties counted as one
+    half. Scores of a bin are tied, so coarse bins decrease the AUC. Merging neighboring bins doubles their width, and a
+    third of the resulting change is added, which is the effect of the bins on smooth densities; half of the change is
+    part of the standard error. So is a fourth of the pairs of rows that are in the first or the last bin of
+    probabilities, whose order is not known. Use `score_bins`, because equal bins from 0 to 1 are too wide for a rare
+    label. For probabilities below 0.001, use log odds as scores, and bins of an `Interval`.
+
+    **Intervals** contain the noise of the counts and the sampling error of the rows. A proportion has the score
+    interval of `fairness_from_counts`. The AUC is linearized in the counts: a positive row contributes the proportion
+    of negative rows below it, and a negative row the proportion of positive rows above it ([1]_). Its variance is the
+    sum over all cells of the squared contribution, times the count for sampling, and times the variance of the noise.
+    With `max_weight` W, a sum of weights is as accurate as at least its W-th part of equal rows, so intervals cover at
+    least as often as stated. From reports of labels, both counts of a score have errors of opposite signs. Errors of
+    different groups are independent for counts of a curator.
+
+    References
+    ----------
+    .. [1] E. R. DeLong, D. M. DeLong, D. L. Clarke-Pearson (1988). Comparing the areas under two or more correlated
+       receiver operating characteristic curves: a nonparametric approach. Biometrics 44.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import DPHistogram
+    >>> from skdp.metrics import score_bins, scores_from_counts
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.beta(1, 2, 20_000)
+    >>> test = pd.DataFrame({"score": score, "default": rng.random(20_000) < score})
+    >>> domain = {"score": score_bins(), "default": [False, True]}
+    >>> counts = DPHistogram(1.0, domain=domain, random_state=0).fit(test).to_frame()
+    >>> table = scores_from_counts(counts, "default", "score")
+    >>> table.drop(columns="group").iloc[[0, 1, 2, 11]].round(3)
+             metric  score  value  std_error  lower  upper
+    0       roc_auc    NaN  0.802      0.004  0.794  0.809
+    1   brier_score    NaN  0.166      0.001  0.164  0.169
+    2     prob_true  0.024  0.019      0.004  0.011  0.028
+    11    prob_true  0.776  0.792      0.009  0.775  0.809
+
+    The rates at some thresholds, which the display of scikit-learn plots:
+
+    >>> rates = table.pivot_table("value", "score", "metric")[["false_positive_rate", "true_positive_rate"]].dropna()
+    >>> rates.iloc[[20, 23, 26]].round(3).reset_index(names="score").rename_axis(columns=None)
+          score  false_positive_rate  true_positive_rate
+    0  0.339244                0.282               0.724
+    1  0.582570                0.070               0.381
+    2  0.791391                0.009               0.114
+    >>> from sklearn.metrics import RocCurveDisplay
+    >>> display = RocCurveDisplay(fpr=rates["false_positive_rate"], tpr=rates["true_positive_rate"]).plot()
+    """
+    level = check_confidence_level(confidence_level)
+    names = [] if sensitive_features is None else sensitive_features
+    names = list(names) if isinstance(names, list) else [names]
+    reported = getattr(counts, "attrs", {}).get(REPORTED, ())
+    unit = 1 if reported else max_weight
+    table, positive_label = read_counts(
+        counts, [y_true, y_score, *names], positive_label, unit
+    )
+    labels = parse_column(table[y_true], "y_true")
+    label = find_positive_label(positive_label, y_true=labels)
+    is_positive = labels.isin([label]).to_numpy(int)
+    if np.ptp(is_positive) == 0:
+        raise ValueError(
+            "`positive_label` must be one of at least two labels of `y_true`."
+        )
+    bins, bin_of_row = np.unique(
+        _read_scores(table[y_score]), axis=0, return_inverse=True
+    )
+    columns = [table[name] for name in names] or [
+        pd.Series(ALL).repeat(len(bin_of_row))
+    ]
+    cells, group_of_row = code_cells(columns)
+    sums = np.zeros((2, len(cells), len(bins), 2))
+    index = group_of_row, bin_of_row.ravel(), is_positive
+    np.add.at(sums[0], index, table["count"])
+    np.add.at(sums[1], index, table["std_error"] ** 2)
+    tables = []
+    for group, name in enumerate(group_cells(cells, names, None)[0]):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            counted, noise = sums[:, group]
+            scores = _score_group(bins, counted, noise, level, y_true in reported)
+        warn_of_undefined(scores, is_reported=True, stacklevel=3)
+        # The dtype object keeps tuples of values.
+        scores.insert(1, "group", pd.Series([name] * len(scores), dtype=object))
+        tables.append(scores)
+    return pd.concat(tables, ignore_index=True)
+
+
+def _read_scores(column: pd.Series) -> Floats:
+    """Return the smallest and the middle score of numbers or of bins such as "[0.1, 0.2)"; shape (n_rows, 2)."""
+    edges = column.astype(str).str.extract(r"^\[?([^,]+)(?:, (.+)[\])])?$")
+    edges = edges.ffill(axis=1).apply(pd.to_numeric, errors="coerce")
+    if edges.isna().any(axis=None):
+        raise ValueError(
+            "`y_score` must be the name of a column of numbers, or of bins of numbers, "
+            "got other values."
+        )
+    return np.column_stack([edges[0], edges.mean(axis=1)])
+
+
+def _sum_auc(counts: Floats) -> tuple[float, Floats]:
+    """Return the area under the ROC curve, and the weights of counts in it, of the shape (n_bins, 2) of `counts`."""
+    sizes = counts.sum(axis=0)
+    # Ties count as one half.
+    below = (np.cumsum(counts, axis=0) - counts / 2) / sizes
+    weights = np.stack([1 - below[:, 1], below[:, 0]], axis=1) / sizes
+    return weights[:, 1] @ counts[:, 1], weights
+
+
+def _find_rounding(bins: Floats, counts: Floats, auc: float) -> tuple[float, float]:
+    """Estimate the decrease of the AUC by ties within bins, and its standard error."""
+    width = np.ptp(bins, axis=1)
+    if not width.any():
+        return 0.0, 0.0
+    # Merging pairs of bins has three times the effect of the bins, if their densities are
+    # smooth.
+    merged = auc - _sum_auc(np.add.reduceat(counts, np.arange(0, len(counts), 2)))[0]
+    # The order within the bins next to the probabilities 0 and 1 is not known, and changes
+    # the AUC by up to one half of their pairs of rows.
+    tied = np.maximum(counts.prod(axis=1), 0) / counts.sum(axis=0).prod()
+    unknown = tied[0] * (bins[0, 0] == 0) + tied[-1] * np.isclose(
+        bins[-1, 1] + width[-1], 1
+    )
+    return merged / 3, np.hypot(merged / 2, unknown / 4)
+
+
+def _list_rates(bins: Floats) -> list[Line]:
+    """List the true and false positive rates at all thresholds, from the smallest score."""
+    lines = []
+    for threshold in [*bins[:, 0], np.inf]:
+        selected = (bins[:, :1] >= threshold) * np.ones(2)
+        for label, name in enumerate(("false_positive_rate", "true_positive_rate")):
+            is_label = np.eye(2)[label]
+            lines.append(
+                (name, threshold, selected * is_label, 0 * selected + is_label)
+            )
+    return lines
+
+
+def _list_calibration(bins: Floats, counts: Floats) -> list[Line]:
+    """List the Brier score, and the proportion of positive rows in parts with about equal numbers of rows."""
+    low, scores = bins.T
+    if low.min() < 0 or scores.max() > 1:
+        return []
+    # The variance within a bin reduces the mean square of calibrated probabilities.
+    variance = (scores - low) ** 2 / 3
+    squares = (scores - [[0], [1]]) ** 2 - variance
+    lines = [("brier_score", np.nan, squares.T, np.ones_like(counts))]
+    sizes = np.maximum(counts.sum(axis=1), 0)
+    ranks = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
+    parts = np.floor(N_CALIBRATION_PARTS * ranks)
+    for part in np.unique(parts):
+        rows = (parts == part).astype(float)
+        if rows @ counts.sum(axis=1) > 0:
+            mean = rows @ (sizes * scores) / (rows @ sizes)
+            both = np.outer(rows, [1, 1])
+            lines.append(("prob_true", mean, both * [0, 1], both))
+    return lines
+
+
+def _score_group(
+    bins: Floats, counts: Floats, variances: Floats, level: float, is_reported: bool
+) -> pd.DataFrame:
+    """Estimate all metrics of a group.
+
+    `bins` has the smallest and the middle score of each bin, of shape (n_bins, 2). `counts` and the `variances` of
+    their noise are for negative and positive rows, of this shape, too.
+    """
+    auc, auc_weights = _sum_auc(counts)
+    change, error = _find_rounding(bins, counts, auc)
+    sizes = np.ones_like(counts) / counts.sum(axis=0)
+    lines = [("roc_auc", np.nan, auc_weights, sizes)]
+    lines += _list_calibration(bins, counts) + _list_rates(bins)
+    metrics, scores, *pairs = map(np.array, zip(*lines, strict=True))
+    weights = np.stack(pairs)
+    numerator, denominator = np.einsum("plsy,sy->pl", weights, counts)
+    sampling = np.einsum("plsy,qlsy,sy->pql", weights, weights, counts)
+    # Proportions have the binomial variance ``n t (1 - t)`` (see `RateSums`).
+    binomial = np.multiply.outer([[0, -0.5], [-0.5, -1]], np.maximum(denominator, 0))
+    sampling = np.where(np.isin(metrics, MEANS), sampling, binomial)
+    # From reports of labels, the counts of both labels of a score add up to a known
+    # number, so their errors differ in the sign only.
+    errors = weights * np.sqrt(variances) * [-1, 1]
+    errors = errors.sum(axis=3, keepdims=True) if is_reported else errors
+    covariance = sampling + np.einsum("plsy,qlsy->pql", errors, errors)
+    numerator[0], denominator[0] = auc + change, 1.0
+    covariance[0, 0, 0] += error**2
+    sums = RateSums(
+        numerator[:, np.newaxis],
+        denominator[:, np.newaxis],
+        covariance[[0, 0, 1], [0, 1, 1], :, np.newaxis, np.newaxis],
+    )
+    rates = score_rates(sums, level).clipped[:, 0]
+    return pd.DataFrame({"metric": metrics, "score": scores, **vars(rates)})
