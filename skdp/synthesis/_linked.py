@@ -33,7 +33,7 @@ from skdp.synthesis._marginal import (
 from skdp.synthesis.answers._counts import describe_quality
 from skdp.synthesis.answers._events import EventModel, check_omitted
 from skdp.synthesis.answers._fitted_table import FittedTable
-from skdp.synthesis.answers._rows import (
+from skdp.synthesis.answers._synthetic_rows import (
     DrawnRows,
     check_n_samples,
     make_table,

@@ -43,7 +43,7 @@ from skdp.randomness import check_size
 from skdp.synthesis.answers._counts import CountsMixin
 from skdp.synthesis.answers._file import describe_fitted, read_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
-from skdp.synthesis.answers._rows import check_n_samples, make_table
+from skdp.synthesis.answers._synthetic_rows import check_n_samples, make_table
 from skdp.synthesis.measure import (
     MarginalPlan,
     NoiseBudget,

@@ -16,9 +16,9 @@ from skdp.base import (
     restore_on_error,
 )
 from skdp.privacy import PrivacyGuarantee
-from skdp.synthesis._columns import DPColumnSynthesizer
+from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
 from skdp.synthesis._marginal import DPMarginalSynthesizer, draw_sample, get_fitted
-from skdp.synthesis.answers._rows import check_n_samples, make_table
+from skdp.synthesis.answers._synthetic_rows import check_n_samples, make_table
 from skdp.tables import is_frame
 
 

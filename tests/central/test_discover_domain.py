@@ -23,7 +23,7 @@ from tests.conftest import FRAME_KINDS, diagonal, often
 
 N = 20_000
 JOBS = ["clerk"] * 400 + ["nurse"] * 300
-SAMPLERS = "skdp.central.statistics._noise"
+SAMPLERS = "skdp.central.statistics._calibrated_noise"
 
 
 def column(kind, n=N, seed=0):

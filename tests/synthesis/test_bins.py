@@ -12,7 +12,7 @@ import pytest
 
 import skdp.engines  # noqa: F401 registers the engines for `fit`
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyGuarantee
-from skdp.synthesis.private._cells import cut_domain
+from skdp.synthesis.private._number_cells import cut_domain
 from skdp.testing import replay_release
 from tests.cli.commands import draft_frame
 from tests.conftest import diagonal, quick_first

@@ -14,7 +14,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource, watch_draws
 from skdp.synthesis.measure import MarginalPlan, NoiseBudget
 from skdp.synthesis.measure import _interactions as interactions
-from skdp.synthesis.measure._budget import PrivateScores
+from skdp.synthesis.measure._private_counts import PrivateScores
 from skdp.synthesis.model import Structure
 from skdp.testing import replay_release
 from tests.conftest import quick_first
@@ -310,7 +310,7 @@ def test_replays_of_500_neighbors_cost_at_most_the_guarantee(name, monkeypatch):
 
 
 def test_pair_scores_state_that_a_large_table_of_many_combinations_is_not_searched(monkeypatch):
-    monkeypatch.setattr("skdp.synthesis.measure._budget.MAX_LOADED_CELLS", 1_000)
+    monkeypatch.setattr("skdp.synthesis.measure._private_counts.MAX_LOADED_CELLS", 1_000)
     synthesizer = fit(pl.from_pandas(make_sign()).lazy())
     assert synthesizer.pair_scores_.attrs["n_searched"] == {3: 0, 4: 0, 5: 0}
     assert len(synthesizer.sample(5)) == 5

@@ -239,7 +239,7 @@ def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_r
     """Exact probabilities for all tables of up to two records, and each person with `n_rows` rows beside them."""
     chosen = []
     monkeypatch.setattr(
-        "skdp.central.statistics._noise.exponential_mechanism",
+        "skdp.central.statistics._calibrated_noise.exponential_mechanism",
         lambda source, scores, rate: chosen.append(float(rate) * np.asarray(scores)) or 0,
     )
     budget = make_budget("gaussian", 1, n_rows)

@@ -9,25 +9,27 @@ from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
 from skdp.central.statistics._batches import split_persons as split_persons
 from skdp.central.statistics._batches import without_column as without_column
-from skdp.central.statistics._cells import count_cells as count_cells
-from skdp.central.statistics._cells import count_marginals as count_marginals
-from skdp.central.statistics._cells import declared_domain as declared_domain
-from skdp.central.statistics._cells import encode_columns as encode_columns
-from skdp.central.statistics._cells import encode_declared as encode_declared
-from skdp.central.statistics._cells import is_ordered as is_ordered
-from skdp.central.statistics._cells import join_codes as join_codes
-from skdp.central.statistics._cells import make_frame as make_frame
-from skdp.central.statistics._cells import make_label_decoders as make_label_decoders
-from skdp.central.statistics._cells import (
+from skdp.central.statistics._calibrated_noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
+from skdp.central.statistics._calibrated_noise import Estimate as Estimate
+from skdp.central.statistics._calibrated_noise import Noise as Noise
+from skdp.central.statistics._calibrated_noise import bound_quantile as bound_quantile
+from skdp.central.statistics._calibrated_noise import choice_loss as choice_loss
+from skdp.central.statistics._calibrated_noise import choice_name as choice_name
+from skdp.central.statistics._calibrated_noise import choose as choose
+from skdp.central.statistics._calibrated_noise import to_float as to_float
+from skdp.central.statistics._calibrated_noise import warn_user as warn_user
+from skdp.central.statistics._marginal_counts import count_cells as count_cells
+from skdp.central.statistics._marginal_counts import count_marginals as count_marginals
+from skdp.central.statistics._marginal_counts import declared_domain as declared_domain
+from skdp.central.statistics._marginal_counts import encode_columns as encode_columns
+from skdp.central.statistics._marginal_counts import encode_declared as encode_declared
+from skdp.central.statistics._marginal_counts import is_ordered as is_ordered
+from skdp.central.statistics._marginal_counts import join_codes as join_codes
+from skdp.central.statistics._marginal_counts import make_frame as make_frame
+from skdp.central.statistics._marginal_counts import (
+    make_label_decoders as make_label_decoders,
+)
+from skdp.central.statistics._marginal_counts import (
     make_undeclared_error as make_undeclared_error,
 )
-from skdp.central.statistics._cells import select_domain as select_domain
-from skdp.central.statistics._noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
-from skdp.central.statistics._noise import Estimate as Estimate
-from skdp.central.statistics._noise import Noise as Noise
-from skdp.central.statistics._noise import bound_quantile as bound_quantile
-from skdp.central.statistics._noise import choice_loss as choice_loss
-from skdp.central.statistics._noise import choice_name as choice_name
-from skdp.central.statistics._noise import choose as choose
-from skdp.central.statistics._noise import to_float as to_float
-from skdp.central.statistics._noise import warn_user as warn_user
+from skdp.central.statistics._marginal_counts import select_domain as select_domain

@@ -27,7 +27,7 @@ from skdp.synthesis.model import (
     merge_marginals,
     project,
 )
-from skdp.synthesis.private._cells import Shape, Steps
+from skdp.synthesis.private._number_cells import Shape, Steps
 from skdp.tables import is_missing, to_objects
 
 ESTIMATES = ("count", "std_error", "lower", "upper", "supported")

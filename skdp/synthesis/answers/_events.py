@@ -15,7 +15,7 @@ from skdp.central.statistics import select_columns
 from skdp.domain import Domain
 from skdp.pages import warn
 from skdp.synthesis.answers._fitted_table import FittedTable
-from skdp.synthesis.answers._rows import (
+from skdp.synthesis.answers._synthetic_rows import (
     DrawnRows,
     Ranks,
     draw_numbers,

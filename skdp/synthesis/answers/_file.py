@@ -15,7 +15,7 @@ from skdp.domain import Domain, Interval, drop_bins, make_edge_array
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.measure import NumberCounts, find_columns, fit_counts, structure_of
 from skdp.synthesis.model import Clique, Marginal, shape_of
-from skdp.synthesis.private._cells import Shape, find_intervals, with_edges
+from skdp.synthesis.private._number_cells import Shape, find_intervals, with_edges
 
 PARTS = {
     "domain",

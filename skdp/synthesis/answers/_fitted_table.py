@@ -12,7 +12,7 @@ import pandas as pd
 
 from skdp._arrays import Indices
 from skdp.domain import Domain, Interval
-from skdp.synthesis.answers._rows import (
+from skdp.synthesis.answers._synthetic_rows import (
     DrawnRows,
     Ranks,
     draw_numbers,

@@ -12,7 +12,7 @@ import pandas as pd
 from skdp._arrays import Floats, Indices
 from skdp.domain import Interval
 from skdp.synthesis.answers._fitted_table import FittedTable
-from skdp.synthesis.private._cells import Shape, Steps, find_middles
+from skdp.synthesis.private._number_cells import Shape, Steps, find_middles
 
 MAX_CALLS = 20_000
 """Largest number of calls of a statistic: three minutes if each takes ten milliseconds."""

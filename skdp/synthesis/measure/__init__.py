@@ -1,7 +1,5 @@
 """The marginals that are measured, their noise, and the bins of numbers."""
 
-from skdp.synthesis.measure._budget import NoiseBudget as NoiseBudget
-from skdp.synthesis.measure._budget import PrivateCounts as PrivateCounts
 from skdp.synthesis.measure._cell_counts import NumberCounts as NumberCounts
 from skdp.synthesis.measure._column_counts import measure_columns as measure_columns
 from skdp.synthesis.measure._event_columns import EventColumns as EventColumns
@@ -14,6 +12,8 @@ from skdp.synthesis.measure._plan import is_within as is_within
 from skdp.synthesis.measure._plan import make_plan as make_plan
 from skdp.synthesis.measure._plan import structure_of as structure_of
 from skdp.synthesis.measure._plan import warn_excluded as warn_excluded
+from skdp.synthesis.measure._private_counts import NoiseBudget as NoiseBudget
+from skdp.synthesis.measure._private_counts import PrivateCounts as PrivateCounts
 from skdp.synthesis.measure._scores import group_rare_values as group_rare_values
 from skdp.synthesis.measure._selection import FittedCounts as FittedCounts
 from skdp.synthesis.measure._selection import fit_counts as fit_counts

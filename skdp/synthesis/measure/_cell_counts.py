@@ -13,8 +13,8 @@ import numpy as np
 
 from skdp._arrays import Floats, Indices, Mask
 from skdp.domain import Domain, Interval, make_edge_array
-from skdp.synthesis.measure._budget import PrivateCells
 from skdp.synthesis.measure._interactions import group_values
+from skdp.synthesis.measure._private_counts import PrivateCells
 from skdp.synthesis.measure._tails import fit_tails
 from skdp.synthesis.model import (
     Marginal,
@@ -22,7 +22,7 @@ from skdp.synthesis.model import (
     estimate_counts,
     estimate_total,
 )
-from skdp.synthesis.private._cells import (
+from skdp.synthesis.private._number_cells import (
     Shape,
     Steps,
     add_cells,

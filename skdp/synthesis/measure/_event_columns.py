@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from skdp._arrays import Codes, Floats, Indices
 from skdp.domain import Domain
 from skdp.randomness import ByteSource
-from skdp.synthesis.measure._budget import NoiseBudget, PrivateCounts
 from skdp.synthesis.measure._cell_counts import MAX_BINS, measure_cells
 from skdp.synthesis.measure._plan import MarginalPlan, make_plan
+from skdp.synthesis.measure._private_counts import NoiseBudget, PrivateCounts
 from skdp.synthesis.measure._selection import FittedCounts, measure_and_fit
 from skdp.synthesis.model import Clique, Marginal, Structure
-from skdp.synthesis.private._cells import find_intervals
 from skdp.synthesis.private._linked_tables import (
     PERSON_WEIGHT,
     EventRecords,
@@ -28,6 +27,7 @@ from skdp.synthesis.private._linked_tables import (
     name_history,
     name_number,
 )
+from skdp.synthesis.private._number_cells import find_intervals
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import replace_columns, select_present
 

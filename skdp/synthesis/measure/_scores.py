@@ -15,13 +15,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp._arrays import Floats, Indices
-from skdp.synthesis.measure._budget import (
+from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
+from skdp.synthesis.measure._private_counts import (
     MEAN_ABSOLUTE,
     NoiseBudget,
     PrivateCounts,
     groups_of,
 )
-from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
 from skdp.synthesis.model import Clique, ValueGroups, sum_value_groups
 
 # Standard errors that are subtracted from a score, because the noise of the largest

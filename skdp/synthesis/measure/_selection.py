@@ -29,12 +29,6 @@ from skdp.base import limit_blas_threads
 from skdp.domain import Domain, Interval
 from skdp.oracles import project_to_simplex
 from skdp.randomness import ByteSource
-from skdp.synthesis.measure._budget import (
-    MEAN_ABSOLUTE,
-    NoiseBudget,
-    PrivateCounts,
-    groups_of,
-)
 from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
 from skdp.synthesis.measure._interactions import (
     ORDERS,
@@ -45,6 +39,12 @@ from skdp.synthesis.measure._interactions import (
     plan_search,
 )
 from skdp.synthesis.measure._plan import MarginalPlan, is_within
+from skdp.synthesis.measure._private_counts import (
+    MEAN_ABSOLUTE,
+    NoiseBudget,
+    PrivateCounts,
+    groups_of,
+)
 from skdp.synthesis.measure._scores import (
     SCORE_FRACTION,
     Candidates,
@@ -66,7 +66,7 @@ from skdp.synthesis.model import (
     fit_model,
     sum_value_groups,
 )
-from skdp.synthesis.private._cells import Shape
+from skdp.synthesis.private._number_cells import Shape
 from skdp.synthesis.private._records import CodedRecords, Records
 from skdp.synthesis.private._table import PrivateTable
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 
 from skdp._arrays import Floats, Indices
-from skdp.synthesis.measure._budget import PrivateCounts
 from skdp.synthesis.measure._interactions import LEVELS, group_values
 from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
+from skdp.synthesis.measure._private_counts import PrivateCounts
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,

@@ -10,7 +10,7 @@ import numpy as np
 from skdp._arrays import Codes, Indices
 from skdp.central.statistics import Batches, encode_columns, select_columns
 from skdp.domain import Domain
-from skdp.synthesis.private._cells import find_intervals
+from skdp.synthesis.private._number_cells import find_intervals
 from skdp.synthesis.private._records import encode_records, explain_undeclared
 from skdp.synthesis.private._table import PrivateTable, derived_from, replace_columns
 from skdp.tables import Table

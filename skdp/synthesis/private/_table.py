@@ -30,7 +30,7 @@ from skdp.domain import (
     dtype_of_attribute,
 )
 from skdp.readers import LargeTable, open_large
-from skdp.synthesis.private._cells import cut_domain
+from skdp.synthesis.private._number_cells import cut_domain
 from skdp.synthesis.private._records import (
     CodedRecords,
     LargeRecords,

@@ -15,7 +15,7 @@ from skdp._arrays import Codes, Floats, Indices, Mask
 from skdp.domain import Domain, Interval
 from skdp.randomness import check_size
 from skdp.synthesis.model import GraphicalModel
-from skdp.synthesis.private._cells import Shape, draw_within
+from skdp.synthesis.private._number_cells import Shape, draw_within
 from skdp.tables import (
     Table,
     library_of,

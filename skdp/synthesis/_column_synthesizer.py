@@ -35,7 +35,7 @@ from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.readers import load_large
 from skdp.synthesis.answers._file import describe_shapes, read_shapes
-from skdp.synthesis.answers._rows import (
+from skdp.synthesis.answers._synthetic_rows import (
     MAX_ROUNDS,
     DrawnRows,
     draw_numbers,
@@ -45,12 +45,12 @@ from skdp.synthesis.answers._rows import (
 )
 from skdp.synthesis.measure import NoiseBudget, measure_columns
 from skdp.synthesis.model import ColumnModel, NoisyCounts, draw_balanced, fit_columns
-from skdp.synthesis.private._cells import with_edges
 from skdp.synthesis.private._column_records import (
     ColumnRecords,
     drop_derived,
     encode_public,
 )
+from skdp.synthesis.private._number_cells import with_edges
 from skdp.synthesis.private._table import (
     check_rows_alone,
     complete_domain,

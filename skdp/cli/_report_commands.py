@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from skdp.cli._options import SOURCES, escape_text, print_text
-from skdp.cli._release import (
+from skdp.cli._release_commands import (
     add_texts,
     check_csv,
     check_page,
