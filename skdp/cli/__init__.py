@@ -208,7 +208,7 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
         if isinstance(action.metavar, tuple):
             for value in action.metavar:
                 text = text.replace(f"`{value.lower()}`", value)
-    if parser.get_default("module") == "_release":
+    if parser.get_default("module") == "_release_commands":
         for pattern, entry in DOMAIN_FILE:
             text = re.sub(pattern, entry, text)
         column = re.match("Column '(.*?)'", text)

@@ -611,7 +611,7 @@ def _add_statement(command: Any) -> None:
 # ``skdp --help``, and its description.
 COMMANDS = {
     "draft-domain": (
-        "_release",
+        "_release_commands",
         _add_draft_domain,
         ("domain", ".toml"),
         "draft a domain file from a table, for you to edit",
@@ -620,7 +620,7 @@ COMMANDS = {
         "from public knowledge.",
     ),
     "privatize": (
-        "_release",
+        "_release_commands",
         _add_privatize,
         ("out", ".csv"),
         "randomize each row of a table",
@@ -630,7 +630,7 @@ COMMANDS = {
         " excluded, unless --keep names them.",
     ),
     "tally": (
-        "_reports",
+        "_report_commands",
         _add_tally,
         ("out", ".json"),
         "add reports of clients, or tallies of several collectors",
@@ -638,7 +638,7 @@ COMMANDS = {
         "sums, which skdp estimate reads. Uses no privacy budget.",
     ),
     "estimate": (
-        "_reports",
+        "_report_commands",
         _add_estimate,
         ("out", ".csv"),
         "estimate counts with confidence intervals from reports",
@@ -647,7 +647,7 @@ COMMANDS = {
         " it in a file beside them, or require --protocol. Uses no privacy budget.",
     ),
     "synthesize": (
-        "_release",
+        "_release_commands",
         _add_synthesize,
         ("out", ".csv"),
         "write synthetic rows with a privacy guarantee",
@@ -656,7 +656,7 @@ COMMANDS = {
         " read. The names of the files state their formats: CSV, Parquet or Arrow.",
     ),
     "table": (
-        "_release",
+        "_release_commands",
         _add_table_command,
         ("out", ".csv"),
         "write noisy counts, means and quantiles of groups",
@@ -666,7 +666,7 @@ COMMANDS = {
         " file.",
     ),
     "statement": (
-        "_reports",
+        "_report_commands",
         _add_statement,
         ("out", ""),
         "state the guarantee of reports, a model, a ledger or a pipeline, as a page or"
@@ -676,7 +676,7 @@ COMMANDS = {
         " executed: name only code that you trust.",
     ),
     "report": (
-        "_reports",
+        "_report_commands",
         _add_report,
         ("out", ""),
         "study the cost of privacy on Adult",

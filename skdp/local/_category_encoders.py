@@ -15,7 +15,7 @@ from skdp.local._oracle_encoder import (
     OracleEncoder,
     split_epsilon,
 )
-from skdp.local.protocol._oracle_fields import CategoryField
+from skdp.local.protocol._fields import CategoryField
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import (
     ORACLES,

@@ -31,7 +31,7 @@ from skdp.exact import round_up
 from skdp.local._memo import Memo, PermanentDraws, PermanentReportsMixin
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol._field import (
+from skdp.local.protocol._fields import (
     Channel,
     ColumnCodes,
     Field,

@@ -29,7 +29,7 @@ from skdp.local._tally import ReportTally
 from skdp.local._transformer import CategoryTransformer
 from skdp.local.protocol._count_estimation import InferenceTarget, check_columns
 from skdp.local.protocol._debias import estimate_joint_counts
-from skdp.local.protocol._oracle_fields import (
+from skdp.local.protocol._fields import (
     CategoryField,
     ValueField,
     make_sampled_guarantee,

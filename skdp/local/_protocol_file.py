@@ -28,7 +28,7 @@ from skdp.domain import (
     guarantee_fields,
 )
 from skdp.local._memo import SecretKey
-from skdp.local.protocol._field import Reports
+from skdp.local.protocol._fields import Reports
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 from skdp.tables import get_protocol_text

@@ -25,14 +25,14 @@ from skdp.local._memo import (
 )
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol._field import (
+from skdp.local.protocol._fields import (
     Channel,
     ColumnCodes,
     Field,
     Randomness,
     RowSelection,
+    make_total_guarantee,
 )
-from skdp.local.protocol._oracle_fields import make_total_guarantee
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.local.protocol._report_columns import stack_columns
 from skdp.oracles import (

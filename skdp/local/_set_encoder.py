@@ -15,8 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import check_choice, make_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
 from skdp.local._transformer import CategoryTransformer
-from skdp.local.protocol._field import Channel, ColumnCodes, Randomness
-from skdp.local.protocol._oracle_fields import OracleField, make_total_guarantee
+from skdp.local.protocol._fields import (
+    Channel,
+    ColumnCodes,
+    OracleField,
+    Randomness,
+    make_total_guarantee,
+)
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import (
     SetSelection,

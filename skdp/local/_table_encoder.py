@@ -41,7 +41,7 @@ from skdp.local.protocol._debias import (
     check_sample_weight,
     estimate_weighted_frequencies,
 )
-from skdp.local.protocol._oracle_fields import CategoryField, ValueField
+from skdp.local.protocol._fields import CategoryField, ValueField
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.local.protocol._report_columns import concat_columns
 from skdp.local.protocol._sampling import Sampling, check_column_weights

@@ -47,7 +47,7 @@ from skdp.local.protocol._debias import (
     debias_reports,
     estimate_weighted_frequencies,
 )
-from skdp.local.protocol._field import Reports
+from skdp.local.protocol._fields import Reports
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.pages import warn
 from skdp.privacy import (

@@ -20,7 +20,7 @@ def few_trees():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("skdp.evaluation._attacks.HistGradientBoostingClassifier", few)
-        patched.setattr("skdp.evaluation.report._sections.N_SPLITS", 2)
+        patched.setattr("skdp.evaluation.report._report.N_SPLITS", 2)
         yield
 
 

@@ -1,32 +1,551 @@
-"""Report of a table: run the experiments, write the page and the tables."""
+"""Report of a table: run the experiments, make the sections, write the page and the tables."""
 
 from __future__ import annotations
 
 import base64
 import io
+import math
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    StratifiedKFold,
+    cross_val_predict,
+    train_test_split,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from skdp._arrays import Integers
 from skdp.base import ColumnName, Privileged, on_one_thread, track
 from skdp.domain import Domain
-from skdp.evaluation._style import import_pyplot
-from skdp.evaluation.report._sections import (
-    Section,
-    choose_attacked_column,
-    format_cell,
-    make_study,
-    study_counts,
-    study_fairness,
-    study_leakage,
-    study_models,
-    study_synthesis,
+from skdp.evaluation._attacks import AttackResult, attribute_inference
+from skdp.evaluation._fairness_study import (
+    StudyTable,
+    check_declared,
+    fairness_study,
+    read_table,
 )
+from skdp.evaluation._privacy_curve import (
+    check_epsilons,
+    compare_to_baseline,
+    derive_seed,
+    summarize_splits,
+)
+from skdp.evaluation._style import format_label, import_pyplot
+from skdp.evaluation.displays import (
+    CountEstimateDisplay,
+    FairnessDisplay,
+    PrivacyCurveDisplay,
+)
+from skdp.local import RandomizedResponseEncoder
+from skdp.metrics import (
+    debiased_fairness,
+    fairness_report,
+    marginal_errors,
+    parse_classes,
+    train_on_synthetic,
+)
+from skdp.oracles import RandomizedResponse
+from skdp.privacy import local_epsilon
+from skdp.synthesis import DPMarginalSynthesizer
+from skdp.tables import index_to_columns
+
+# Number of splits of the rows for classifiers, and delta of synthetic rows.
+N_SPLITS, DELTA = 5, 1e-9
+
+# Names of three fairness audits of the same predictions.
+TRUE_GROUPS, NAIVE, DEBIASED = (
+    "true groups",
+    "reports taken for groups",
+    "debiased reports",
+)
+PARITY, OPPORTUNITY = (
+    "statistical_parity_difference",
+    "equal_opportunity_difference",
+)
+
+
+@dataclass
+class Section:
+    """Section of the page, with the tables that are written to files by name."""
+
+    title: str
+    # Sentence made of the numbers at the epsilon `Study.example`, and the method.
+    finding: str
+    text: str
+    # A row for each quantity, and a column for each epsilon.
+    table: pd.DataFrame
+    files: dict[str, pd.DataFrame]
+    # Description of the figure, and the function that returns its Display.
+    caption: str = ""
+    draw: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Table and settings of a report."""
+
+    frame: pd.DataFrame
+    domain: Domain
+    columns: list[Any]
+    epsilons: list[float]
+    random_state: int | None
+    n_jobs: int | None
+    target: Any = None
+    sensitive_features: Any = None
+    privileged: Any = None
+    # Features, labels and groups of the models; None without a target.
+    people: StudyTable | None = None
+
+    @property
+    def protected(self) -> Domain:
+        """Domain of the protected columns."""
+        return self.domain.select(self.columns)
+
+    @property
+    def names(self) -> str:
+        """Joint name of the protected columns, such as "age × sex"."""
+        return " × ".join(map(str, self.columns))
+
+    @property
+    def example(self) -> float:
+        """Epsilon of the sentences and of figures of one release: the value nearest to 1."""
+        return min(self.epsilons, key=lambda epsilon: abs(np.log(epsilon)))
+
+    def report(self, rows: pd.DataFrame, epsilon: float, part: int) -> tuple[Any, Any]:
+        """Privatize the protected columns; return the fitted encoder and the reports.
+
+        Each `part` of the report has its own noise at each epsilon; otherwise errors would be correlated.
+        """
+        encoder = RandomizedResponseEncoder(
+            epsilon,
+            strategy="joint",
+            categories=self.protected,
+            random_state=derive_seed(self.random_state, epsilon, part),
+        )
+        return encoder, encoder.fit_transform(rows[self.columns])
+
+
+def make_study(
+    frame: pd.DataFrame,
+    domain: Domain,
+    *,
+    columns: Sequence[Any] | None,
+    epsilons: Sequence[float],
+    target: Any,
+    sensitive_features: Any,
+    privileged: Any,
+    **options: Any,
+) -> Study:
+    """Check the parameters of `study_report`, and return its table and settings."""
+    # All parameters are checked before the experiments, which take minutes.
+    listed = list(domain.columns if columns is None else columns)
+    if (target is None) != (sensitive_features is None):
+        raise ValueError(
+            "`target` and `sensitive_features` must be given together, because the "
+            "predictions of the target are compared between groups, got one of them."
+        )
+    if target in listed:
+        raise ValueError(
+            f"`target` must not be one of the protected columns {listed}, got "
+            f"{target!r}."
+        )
+    if not {*listed} <= {*domain.columns}:
+        raise ValueError(
+            f"`columns` must be declared in domain, {list(domain.columns)}, got "
+            f"{listed}."
+        )
+    required = pd.Index([*domain.columns, *([] if target is None else [target])])
+    absent = list(required.difference(frame.columns, sort=False))
+    if absent:
+        raise ValueError(
+            f"`frame` must have the columns {absent}, got {frame.columns.to_list()}."
+        )
+    check_declared(frame, domain, [name for name in domain if name != target])
+    study = Study(frame, domain, listed, check_epsilons(epsilons), **options)
+    if target is None:
+        return study
+    labels = parse_classes(frame[target], f"target (column {target!r})")
+    # With at least 4 rows of each class, each split has one to train and one to test.
+    n_rows = [int((labels == label).sum()) for label in (0, 1)]
+    if min(n_rows) < 4 or sum(n_rows) < len(labels):
+        raise ValueError(
+            "`target` must be 0 or 1, each in at least 4 rows, got other values or "
+            "fewer rows. Use a comparison such as y == 'yes'."
+        )
+    encoder = RandomizedResponseEncoder(categories=study.protected)
+    # The study adds or keeps the target as a column of 0 and 1, also in synthetic rows.
+    people = read_table(
+        frame.drop(columns=target),
+        labels,
+        {"": encoder},
+        domain,
+        [sensitive_features],
+        privileged,
+        None,
+    )
+    frame = frame.copy()
+    frame[target] = people.labels
+    return replace(
+        study,
+        frame=frame,
+        domain=Domain({**domain, target: [0, 1]}),
+        target=target,
+        sensitive_features=sensitive_features,
+        privileged=privileged,
+        people=people,
+    )
+
+
+def make_model() -> Any:
+    """Return a logistic regression on numeric features, which may be missing."""
+    # Three times faster than the default solver, with equal accuracy.
+    model = LogisticRegression(solver="newton-cholesky")
+    imputer = SimpleImputer(keep_empty_features=True)
+    return make_pipeline(imputer, StandardScaler(), model)
+
+
+def study_counts(study: Study) -> Section:
+    """Return the section on estimated counts and their errors."""
+    codes = study.protected.encode([study.frame[name] for name in study.columns])
+    true = np.bincount(study.protected.join(codes), minlength=study.protected.size)
+    truth = pd.Series(true, index=study.protected.cells(), name="true")
+    releases, errors = {}, []
+    for epsilon in study.epsilons:
+        encoder, reports = study.report(study.frame, epsilon, 0)
+        counts = encoder.estimate_counts(reports)
+        releases[epsilon] = pd.concat([truth, counts], axis=1)
+        std_errors = np.sqrt(encoder.count_variances(truth))
+        error = np.linalg.norm(counts["count"] - truth)
+        margin = (counts["upper"] - counts["lower"]).max() / 2
+        # The mean of |x| for a normal x with mean 0 and variance v is sqrt(2 v / pi).
+        row = {
+            "largest 95 % margin of error": margin,
+            "L2 error of this release": error,
+            "L2 error, expected": np.linalg.norm(std_errors),
+            "sum of absolute errors (L1), expected": std_errors.sum()
+            * math.sqrt(2 / math.pi),
+        }
+        errors.append(
+            {"epsilon": epsilon} | row | _compute_errors_by_model(true, epsilon)
+        )
+    table = pd.DataFrame(errors).set_index("epsilon").T
+    margin = format_cell(table[study.example].iloc[0])
+    empty = [format_label(cell) for cell in truth.index[true == 0]]
+    example = releases[study.example]
+    return Section(
+        "Counts",
+        f"At epsilon {study.example:g}, the estimated counts of {study.names} are "
+        f"within {margin} of the true counts, with 95 % confidence each, of "
+        f"{len(study.frame):,} rows.",
+        "Errors of the counts of all cells, root mean square (L2) or mean (L1)."
+        + (f" Cells without rows: {'; '.join(empty)}." if empty else ""),
+        table,
+        {
+            "release_counts": index_to_columns(pd.concat(releases, names=["epsilon"])),
+            "count_errors": pd.DataFrame(errors),
+        },
+        f"counts at epsilon {study.example:g}",
+        partial(
+            CountEstimateDisplay.from_estimates,
+            example.drop(columns="true"),
+            true_counts=truth,
+        ),
+    )
+
+
+def _compute_errors_by_model(true: Integers, epsilon: float) -> dict[str, float]:
+    """Return the expected L2 errors of counts in the shuffle and central models, given the true counts of all cells."""
+    n, k = int(true.sum()), true.size
+    # Local epsilon of n reports that have this epsilon after shuffling.
+    shuffled = local_epsilon(
+        epsilon, delta=DELTA, n=n, reporter=partial(RandomizedResponse, k)
+    )
+    variances = RandomizedResponse(k, shuffled).variance(true, n)
+    # Discrete Laplace noise with r = e^-epsilon has variance 2 r / (1 - r)**2.
+    std = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
+    return {
+        "L2 error of shuffled reports": math.sqrt(variances.sum()),
+        "L2 error of a trusted curator": math.sqrt(k) * std,
+    }
+
+
+def study_models(study: Study) -> Section:
+    """Return the section on accuracy and fairness of a classifier by epsilon."""
+    scores = fairness_study(
+        make_model(),
+        study.frame.drop(columns=study.target),
+        study.frame[study.target],
+        encoder=RandomizedResponseEncoder(strategy="joint", categories=study.protected),
+        epsilons=study.epsilons,
+        domain=study.domain,
+        sensitive_features=study.sensitive_features,
+        privileged=study.privileged,
+        n_splits=N_SPLITS,
+        n_jobs=study.n_jobs,
+        random_state=study.random_state,
+    )
+    summary = summarize_splits(scores)
+    means = summary.set_index(["metric", "method", "epsilon"])["mean"].sort_index()
+    table = pd.DataFrame(columns=study.epsilons, dtype=object)
+    for metric in ("accuracy", "roc_auc", PARITY):
+        title = {"roc_auc": "AUC"}.get(metric, metric.replace("_", " "))
+        table.loc[title] = means[metric, "reported"]
+        for method in ("without privacy", "columns excluded"):
+            # At most eight rows; the file has all scores.
+            if method == "without privacy" or metric != "roc_auc":
+                table.loc[f"{title}, {method}"] = means[metric, method, math.inf]
+    accuracy, private, without = table[study.example].iloc[:3]
+    costs = compare_to_baseline(scores, baseline="without privacy")
+    chosen = (costs["metric"] == "accuracy") & (costs["epsilon"] == study.example)
+    lower, upper = map(format_cell, costs.loc[chosen, ["lower", "upper"]].iloc[0])
+    return Section(
+        "Accuracy of a model",
+        f"At epsilon {study.example:g}, a model on reports has an accuracy of "
+        f"{format_cell(accuracy)}: {_compare(accuracy, private)} the model without "
+        f"privacy (95 % interval of the difference {lower} to {upper}), and "
+        f"{_compare(accuracy, without)} the model without the columns.",
+        "Logistic regressions, with the protected columns reported in training; means "
+        f"over {N_SPLITS} splits, with 95 % intervals in the figure.",
+        table,
+        {"model_scores": summary},
+        "accuracy by epsilon",
+        partial(PrivacyCurveDisplay.from_curve, scores[scores["metric"] == "accuracy"]),
+    )
+
+
+def _compare(value: float, other: float) -> str:
+    """State the difference of two numbers, as on the page."""
+    difference = round(value, 3) - round(other, 3)
+    side = "below" if difference < 0 else "above"
+    return f"{format_cell(abs(difference))} {side}"
+
+
+def study_fairness(study: Study) -> Section:
+    """Return the section on fairness metrics of one classifier by true and by reported groups."""
+    # Debiased estimates require predictions that are independent of the noise of the
+    # reports, so the classifier does not use the protected columns.
+    people: Any = study.people
+    features = people.features(protected=False).assign(constant=0.0)
+    n_folds = max(2, min(5, np.bincount(people.labels).min()))
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
+    predicted = cross_val_predict(
+        make_model(), features, people.labels, cv=folds, n_jobs=study.n_jobs
+    )
+    name = study.sensitive_features
+    scored = people.labels, predicted
+    options: Any = {"privileged": study.privileged, "positive_label": 1}
+    true = fairness_report(*scored, study.frame[name], **options)
+    audits, shown = [], {}
+    for epsilon in study.epsilons:
+        encoder, reports = study.report(study.frame, epsilon, 1)
+        naive = fairness_report(*scored, reports[name], **options)
+        debiased = debiased_fairness(
+            *scored, reports, encoder, columns=[name], rows="table", **options
+        )
+        compared = {TRUE_GROUPS: true, NAIVE: naive, DEBIASED: debiased}
+        for groups, report in compared.items():
+            audits.append(report.assign(epsilon=epsilon, groups=groups))
+            if epsilon == study.example:
+                is_difference = report["metric"].str.endswith("_difference")
+                shown[groups] = report[is_difference]
+    values: Any = pd.concat(audits, ignore_index=True)
+    # The page shows two differences; the file has all metrics and the rates of each group.
+    names = ["epsilon", "metric", "group", "groups", "value", "lower", "upper"]
+    values = values.reindex(columns=names)
+    rows: Any = values[values["group"].isna()]
+    rows = rows.set_index(["metric", "groups", "epsilon"]).sort_index()
+    table = pd.DataFrame(columns=study.epsilons, dtype=object)
+    for metric in (PARITY, OPPORTUNITY):
+        for groups in (TRUE_GROUPS, NAIVE, DEBIASED):
+            found = rows.loc[(metric, groups)]
+            cells = found["value"].map(format_cell)
+            if groups == DEBIASED:
+                ends = [found[end].map(format_cell) for end in ("lower", "upper")]
+                cells = cells + " (" + ends[0] + " to " + ends[1] + ")"
+            table.loc[f"{metric.replace('_', ' ')}, {groups}"] = cells
+    numbers = table[study.example]
+    n_missing = int(study.frame[name].isna().sum())
+    missing = ""
+    if n_missing:
+        missing = f" The {n_missing:,} rows without a group are unprivileged."
+    return Section(
+        "Gaps between groups",
+        f"The {PARITY.replace('_', ' ')} of {name} is {numbers.iloc[0]} by the true "
+        f"groups; at epsilon {study.example:g}, it is {numbers.iloc[1]} if reports are "
+        f"taken for groups, and {numbers.iloc[2]} by debiased reports, with a 95 % "
+        "interval.",
+        "A logistic regression without the protected columns; the intervals are over "
+        f"the noise of the reports.{missing}",
+        table,
+        {"fairness_audits": values},
+        f"differences between groups at epsilon {study.example:g}",
+        partial(FairnessDisplay.from_reports, shown),
+    )
+
+
+def choose_attacked_column(study: Study) -> Any:
+    """Return the sensitive column, otherwise the first protected column with at least two values.
+
+    None if there is no such column.
+    """
+    if study.sensitive_features is not None:
+        return study.sensitive_features
+    # A column with a single value cannot be attacked.
+    n_values = study.frame[study.columns].nunique(dropna=False)
+    return next(iter(n_values.index[n_values > 1]), None)
+
+
+def study_leakage(study: Study) -> Section:
+    """Return the section on attacks that predict a protected column from a release."""
+    name = choose_attacked_column(study)
+    # Boosting fits a tree for each value, so its time is proportional to the product.
+    n_rows = max(1_000, min(4_000, 80_000 // study.domain.select([name]).size))
+    rows = study.frame.sample(min(len(study.frame), n_rows), random_state=0)
+    calls = [delayed(_attack)(study, rows, name, epsilon) for epsilon in study.epsilons]
+    leakage = []
+    for epsilon, result in zip(
+        study.epsilons, Parallel(n_jobs=study.n_jobs)(calls), strict=True
+    ):
+        leakage.append(
+            {
+                "epsilon": epsilon,
+                "accuracy": result.accuracy,
+                "standard error": result.std_error,
+                "accuracy without the report": result.accuracy_without_report,
+                "most frequent value": result.baseline,
+                "bound of guesses from the report": result.bayes_bound,
+            }
+        )
+    table = pd.DataFrame(leakage).set_index("epsilon").T
+    accuracy, _, without = map(format_cell, table[study.example].iloc[:3])
+    return Section(
+        "What a release reveals",
+        f"At epsilon {study.example:g}, the accuracy of guesses of {name} is "
+        f"{accuracy}, and {without} without the report.",
+        f"A classifier guesses {name} from the report and all columns that are not "
+        "protected. The bound is for guesses from the report alone: other columns are "
+        "not covered by epsilon, so the accuracy may exceed it.",
+        table,
+        {"leakage": pd.DataFrame(leakage)},
+    )
+
+
+def _attack(
+    study: Study, rows: pd.DataFrame, name: Any, epsilon: float
+) -> AttackResult:
+    """Predict a protected column of `rows` from a release with one epsilon, which has true values of other columns."""
+    encoder, reports = study.report(rows, epsilon, 2)
+    released = rows.copy()
+    released[study.columns] = reports
+    # All epsilons have the same folds, so that only the reports differ.
+    return attribute_inference(released, rows[[name]], encoder=encoder, random_state=0)
+
+
+def study_synthesis(study: Study) -> Section:
+    """Return the section on synthetic rows and their errors."""
+    # A model that is trained on synthetic rows is tested on real rows that the synthesizer
+    # does not use.
+    real, test = study.frame[list(study.domain)], None
+    if study.people is not None:
+        labels = study.people.labels
+        real, test = train_test_split(real, random_state=0, stratify=labels)
+    calls = []
+    for epsilon in study.epsilons:
+        calls.append(delayed(_draw_synthetic)(study, epsilon, real))
+    rows: list[dict[str, float]] = []
+    for epsilon, synthetic in zip(
+        study.epsilons, Parallel(n_jobs=study.n_jobs)(calls), strict=True
+    ):
+        row = {"epsilon": epsilon}
+        for order in range(1, min(2, len(real.columns)) + 1):
+            errors = marginal_errors(real, synthetic, order=order, domain=study.domain)
+            row[f"error of {order}-way marginals"] = errors["error"].mean()
+        if test is not None:
+            # The scores of a model that is trained on real rows do not depend on epsilon.
+            real_train = real if not rows else None
+            row |= _score_training(study, synthetic, test, real_train)
+        rows.append(row)
+    errors = pd.DataFrame(rows).ffill()
+    table = errors.set_index("epsilon").T
+    marginals = [str(name) for name in table.index if "marginals" in str(name)]
+    return Section(
+        "Synthetic rows",
+        f"At epsilon {study.example:g}, the {marginals[-1]} of synthetic rows is "
+        f"{format_cell(table[study.example][marginals[-1]])} (mean total variation "
+        "distance from the real rows).",
+        f"A curator publishes synthetic rows of {', '.join(map(str, study.domain))} "
+        f"(add or remove one record, delta = {DELTA:g}). Models are tested on real rows.",
+        table,
+        {"synthesis": errors},
+    )
+
+
+def _draw_synthetic(study: Study, epsilon: float, real: pd.DataFrame) -> pd.DataFrame:
+    """Fit a synthesizer and draw as many synthetic rows as there are real rows."""
+    synthesizer = DPMarginalSynthesizer(
+        epsilon,
+        delta=DELTA,
+        domain=study.domain,
+        random_state=derive_seed(study.random_state, epsilon, 3),
+    )
+    return synthesizer.fit(real).sample(len(real))
+
+
+def _score_training(
+    study: Study,
+    synthetic: pd.DataFrame,
+    test: pd.DataFrame,
+    real_train: pd.DataFrame | None,
+) -> dict[str, float]:
+    """Return test scores of a model that is trained on synthetic rows, and of one trained on real rows if given."""
+    people: Any = study.people
+    tables: list[Any] = []
+    for rows in (synthetic, test, real_train):
+        if rows is None:
+            tables.append(None)
+            continue
+        table = replace(people, X=rows.drop(columns=study.target))
+        features = table.features(protected=True)
+        features[study.target] = rows[study.target].to_numpy()
+        tables.append(features)
+    scores = train_on_synthetic(
+        make_model(),
+        *tables[:2],
+        real_train=tables[2],
+        target=study.target,
+        scoring=["accuracy", "roc_auc"],
+    )
+    row = {}
+    for name, values in scores.iterrows():
+        for metric, value in values.items():
+            title = str(metric).replace("roc_auc", "AUC")
+            row[f"{title}, trained on {name} rows"] = value
+    return row
+
+
+def format_cell(value: Any) -> str:
+    """Format a number with three significant digits and at most three decimals; return text unchanged."""
+    if isinstance(value, str):
+        return value
+    if not math.isfinite(value):
+        return "undefined" if value != value else str(value)
+    value = round(value, 3) + 0.0  # the sum is 0 if the rounded value is -0.0
+    # The number of decimals that gives three significant digits.
+    n_decimals = 2 - math.floor(math.log10(abs(value) or 0.1))
+    return f"{value:,.{min(max(n_decimals, 0), 3)}f}"
 
 
 @on_one_thread

@@ -22,7 +22,7 @@ from skdp.local.protocol._count_estimation import (
     group_columns,
     make_group_index,
 )
-from skdp.local.protocol._field import Reports
+from skdp.local.protocol._fields import Reports
 from skdp.local.protocol._report_columns import make_value_labels
 from skdp.local.protocol._sampling import (
     SampledCounts,

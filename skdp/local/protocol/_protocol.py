@@ -17,8 +17,15 @@ from skdp.domain import Categories, Domain
 from skdp.exact import exp_bounds
 from skdp.local._memo import Memo, encode_person_ids
 from skdp.local._tally import ReportTally, check_tally, domain_to_lists
-from skdp.local.protocol._field import Channel, ColumnCodes, Field, Randomness, Reports
-from skdp.local.protocol._oracle_fields import CategoryField, OracleField
+from skdp.local.protocol._fields import (
+    CategoryField,
+    Channel,
+    ColumnCodes,
+    Field,
+    OracleField,
+    Randomness,
+    Reports,
+)
 from skdp.local.protocol._report_columns import (
     SAMPLED,
     concat_columns,
