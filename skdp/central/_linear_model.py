@@ -197,7 +197,7 @@ class LinearModel(SupervisedStatistic):
     def _split_weights(self, rows: Batches) -> tuple[Batches, Floats, float]:
         """Return rows without weights, the weights divided by the largest, (n_rows,), and the largest weight."""
         if not rows.is_weighted:
-            return rows, np.ones(len(rows.table.columns[0])), 1.0
+            return rows, np.broadcast_to(1.0, len(rows.table.columns[0])), 1.0
         max_weight = float(check_epsilon(self.max_weight, name="max_weight"))
         return rows.features, read_weights(rows.table, max_weight), max_weight
 
@@ -566,7 +566,7 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
             starts[-1] = 0.0
         units = find_widths(bounds, starts)
         *columns, target = to_float_columns(rows.table)
-        no_codes = np.zeros(len(target), int)
+        no_codes = np.zeros(len(target), np.uint8)
         on_grid = Rows.of(columns, bounds[:-1], starts[:-1], no_codes)
         target = (np.clip(target, *bounds[-1]) - starts[-1]) / units[-1]
         scale = float(starts[-1]), float(units[-1])

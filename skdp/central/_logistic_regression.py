@@ -31,6 +31,7 @@ from skdp.central._rows import (
     explain_dependence,
     explain_noise,
     invert,
+    map_blocks,
     move_sums,
     shrink_jointly,
     to_row_units,
@@ -97,7 +98,6 @@ NODES = np.linspace(-6, 6, 97)
 POWERS = NODES[:, np.newaxis] ** np.arange(3)
 NODE_WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
-
 # Logits in steps of 1 / `LOGIT_UNIT`.
 Logits = NDArray[np.int16]
 
@@ -128,16 +128,16 @@ class BinaryLoss:
         weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
         by_class = np.stack([probabilities, probabilities - 1])
         self._residuals = np.rint(RESIDUAL_UNIT * weights * by_class)  # (2, n_steps)
+        # The index of the logit 0 of each class.
+        self._zeros = MAX_LOGIT * LOGIT_UNIT + np.arange(2) * len(steps)
 
     def residuals(self, logits: NDArray[Any], codes: Indices) -> Floats:
         """Return the derivative of the loss of each row by its logit, in steps; shape (n_rows, 1).
 
         `logits` are in steps of 1 / `LOGIT_UNIT`, residuals in steps of 1 / `RESIDUAL_UNIT`, and `codes` are 0 or 1.
         """
-        starts = codes * self._residuals.shape[1] + MAX_LOGIT * LOGIT_UNIT
-        indices = starts[:, np.newaxis] + logits
         # Indexing a flat array takes half the time.
-        return self._residuals.take(indices)
+        return self._residuals.take(self._zeros[codes][:, np.newaxis] + logits)
 
     def find_log_odds(self, coefficients: Floats, constant: float) -> Floats:
         """Return the coefficients of the log odds of the second class; shape (n_columns + 1, 1)."""
@@ -337,10 +337,7 @@ class Descent:
     def _measure_gradient(
         self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
     ) -> tuple[Floats, float, Logits]:
-        """Return the noisy gradient at coefficients, both (n_columns + 1, n_outputs), its standard error, and logits.
-
-        The logits of rows, (n_rows, n_outputs), are in steps of 1 / `LOGIT_UNIT`.
-        """
+        """Return the noisy gradient, (n_columns + 1, n_outputs), at coefficients, its standard error, and logits."""
         rows, loss = self.rows, self.loss
         logits = np.empty((loss.n_outputs, len(rows.factors)), np.int16).T
 
@@ -401,8 +398,7 @@ class Descent:
     ) -> Curvature:
         """Measure second derivatives, shrunk toward predicted ones; return `curvature` if the noise is too large.
 
-        `logits` are the logits of the rows. At the start, the second derivatives of all rows are equal up to weights.
-        Elsewhere, there are two classes.
+        At the start, the second derivatives of all rows are equal up to weights. Elsewhere, there are two classes.
         """
         coefficients = curvature.coefficients
         # Second derivatives of each logit, divided by a quarter of the products of columns.
@@ -416,8 +412,12 @@ class Descent:
             return curvature
         factors = self.rows.factors
         if self.loss.n_outputs == 1:
-            smaller = find_smaller(logits)
-            factors = factors * np.sqrt(np.minimum(2 * smaller / units[0], 1.0))
+            half = units[0] / 2
+            factors = map_blocks(
+                lambda f, t: f * np.sqrt(np.minimum(find_smaller(t) / half, 1.0)),
+                factors,
+                logits,
+            )
         measured = self._measure_quarter(factors, noise, source)
         sums = [
             measured.shrink_toward(one).sums * unit
@@ -471,27 +471,34 @@ class Descent:
     ) -> tuple[NoisyProducts, NoisyProducts]:
         """Measure sums of second derivatives, and of products of gradients, at the mean coefficients of steps."""
         rows = self.rows
-        logits = np.empty((len(rows.factors), 1), np.int16)
+        factors = np.empty(len(rows.factors))
+        residuals = np.empty(len(factors), np.int16)
         for block, _, products in rows.predict(steps.mean):
-            logits[block] = to_logits(products)
-        # A second derivative is half of the smaller probability, and few are large.
-        factors = rows.factors * np.sqrt(2 * find_smaller(logits))
-        squares = rows.rows.squares + rows.constant**2
+            logits = to_logits(products)
+            # A second derivative is half of the smaller probability, and few are large.
+            factors[block] = np.sqrt(2 * find_smaller(logits)) * rows.factors[block]
+            residuals[block] = self.loss.residuals(logits, rows.rows.codes[block])[:, 0]
+        squares, constant = rows.rows.squares, rows.constant**2
         counts = Noise.gaussian(mu_squared * SIZES)
         # With few rows, noise must not hide that many of them are clipped.
         n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(counts.std)
+        norms = map_blocks(lambda f, s: f**2 * (s + constant), factors, squares)
         square, _ = choose_limit(
-            partial(count_norms, squares=factors**2 * squares),
+            partial(count_norms, squares=norms),
             rows.square,
             counts,
             source,
             max_longer=n_clipped,
         )
-        factors = np.minimum(factors, np.sqrt(square / squares) * (1 - 2.0**-40))
+        del norms
+        largest = map_blocks(lambda s: np.sqrt(square / (s + constant)), squares)
+        largest *= 1 - 2.0**-40
+        np.minimum(factors, largest, out=factors)
         noise = self._product_noise(square, mu_squared * INFORMATION - steps.spent)
         information = self._measure_quarter(factors, noise, source)
-        residuals = self.loss.residuals(logits, rows.rows.codes)[:, 0]
-        factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
+        np.square(rows.factors, out=factors)
+        factors *= np.abs(residuals)
+        factors /= RESIDUAL_UNIT // 2
         noise = self._product_noise(rows.square, mu_squared * SCORES)
         return information, self._measure_quarter(factors, noise, source)
 
@@ -900,7 +907,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         # The origin of a column is the point between its bounds that is nearest to 0. With
         # the origin 0, differences between large numbers would be lost by rounding.
         starts = np.clip(0.0, *bounds.T)
-        codes = classes.codes(rows.table.columns[-1])
+        code_type = np.min_scalar_type(len(classes.values))
+        codes = classes.codes(rows.table.columns[-1]).astype(code_type)
         columns = to_float_columns(rows.features.table)
         on_grid = Rows.of(columns, bounds, starts, codes)
         exact = on_grid, classes, weights, budget.of_a_row

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from skdp._arrays import Floats, Indices, Integers
+from skdp._arrays import Floats, Integers
 from skdp.central._sums import slice_rows
 from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
@@ -67,7 +67,7 @@ class Rows:
     # they are integers below 2**26.
     positions: NDArray[np.int16 | np.int32]
     # The class of each row, or the position of its target.
-    codes: Indices
+    codes: NDArray[Any]
     # The square of the largest possible norm of a row.
     square: int
     # The value of 0 and the distance of `UNIT`; shape (n_columns,).
@@ -114,7 +114,7 @@ class Rows:
             # The conversion to integers truncates toward 0.
             positions[block] = np.clip(values, lows, highs, out=values)
         square = int((largest**2).sum())
-        return cls(positions, codes.astype(np.intp), square, starts, units, largest)
+        return cls(positions, codes, square, starts, units, largest)
 
     @property
     def n_columns(self) -> int:
@@ -201,12 +201,14 @@ class Rows:
         return np.triu(total) + np.triu(total, 1).T
 
     def center(self, middle: NDArray[np.int16]) -> Rows:
-        """Subtract a public row of integers, (n_columns,), with absolute values below `UNIT`, from all rows."""
+        """Subtract a public row of integers, (n_columns,), with absolute values below `UNIT`, in place."""
         # The differences are smaller than 2**15, so 16 bits are sufficient.
         largest = (np.abs(middle.astype(np.int64)) + self.largest).astype(np.int64)
+        # In place, because these rows are not used again.
+        vars(self).pop("squares", None)
+        np.subtract(self.positions, middle, out=self.positions)
         return replace(
             self,
-            positions=self.positions - middle,
             square=int((largest**2).sum()),
             largest=largest,
         )
@@ -285,6 +287,14 @@ def _shorten(part: Floats, factors: Floats) -> None:
         np.trunc(part, out=part)
     else:
         part[long] = np.trunc(part[long] * factors[long, np.newaxis])
+
+
+def map_blocks(function: Callable[..., Floats], *arrays: NDArray[Any]) -> Floats:
+    """Compute a number of each row, (n_rows,), from arrays by rows, in blocks, which need little memory."""
+    numbers = np.empty(len(arrays[0]))
+    for block in slice_rows(len(numbers), 1):
+        numbers[block] = function(*(array[block] for array in arrays))
+    return numbers
 
 
 def find_gain(
@@ -424,6 +434,8 @@ def whiten(rows: Rows, mu_squared: Fraction, source: ByteSource) -> WhiteRows:
     budget = PrivacyBudget("mu", mu_squared)
     centered = center_rows(rows, budget, source, **limits)
     rows, n_rows = centered.rows, max(centered.n_rows, 3 * centered.error, 1.0)
+    middle = centered.middle
+    del centered  # with the rows, before they are rotated
 
     sizes = Noise.gaussian(mu_squared / 32, n_columns)
     scales = choose_scales(rows, n_rows, max_longer, sizes, source)
@@ -438,6 +450,7 @@ def whiten(rows: Rows, mu_squared: Fraction, source: ByteSource) -> WhiteRows:
         mu_squared * Fraction(3, 64), bound_products(square, largest)
     )
     exact = scaled.moments(scaled.factors(square), 0)[:-1, :-1]
+    del scaled
     sums = add_product_noise(exact, noise, source)
     variances, vectors = np.linalg.eigh(sums / n_rows)
     variances = np.maximum(variances, 0) + n_columns * 2.0**-28
@@ -455,7 +468,7 @@ def whiten(rows: Rows, mu_squared: Fraction, source: ByteSource) -> WhiteRows:
     norms = Noise.gaussian(mu_squared / 32)
     square, _ = choose_limit(rows.counts, rows.largest_square, norms, source, **limits)
     remaining = mu_squared * Fraction(25, 32)
-    return WhiteRows(rows, square, centered.middle, axes, covariance, remaining)
+    return WhiteRows(rows, square, middle, axes, covariance, remaining)
 
 
 def center_rows(

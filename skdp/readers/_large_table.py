@@ -415,26 +415,37 @@ def read_batches(batches: Iterable[Any]) -> Tables:
 
 def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
     """Convert a stream of Arrow tables to a table of pandas; only one column of numbers is in memory twice."""
+    # Columns of numbers without missing values, with space for more rows; parts of others.
+    numbers: dict[str, NDArray[Any]] = {}
     parts: dict[str, list[Any]] = {}
+    names: list[str] = []
+    n_rows = 0
     for table in tables:
-        for name in table.column_names:
-            column, part = table[name], table.select([name])
-            value_type = column.type
-            is_number = pyarrow.types.is_integer(value_type)
-            is_number |= pyarrow.types.is_floating(value_type)
-            if is_number and not column.null_count:
-                part = column.to_numpy()
-            parts.setdefault(name, []).append(part)
+        names, n_collected = table.column_names, n_rows
+        n_rows += len(table)
+        for name in names:
+            column = table[name]
+            is_number = pyarrow.types.is_integer(column.type)
+            is_number |= pyarrow.types.is_floating(column.type)
+            if name in parts or not is_number or column.null_count:
+                if name in numbers:
+                    collected = numbers.pop(name)[:n_collected]
+                    parts[name] = [pyarrow.table({name: collected})]
+                parts.setdefault(name, []).append(table.select([name]))
+                continue
+            values = column.to_numpy()
+            array = numbers.get(name, values[:0])
+            if name not in numbers or len(array) < n_rows:
+                # Space that is not used takes no memory.
+                numbers[name] = np.empty(2 * n_rows, values.dtype)
+                numbers[name][:n_collected] = array[:n_collected]
+            numbers[name][n_collected:n_rows] = values
     columns: dict[str, Any] = {}
-    for name in list(parts):
-        arrays = parts.pop(name)
-        if all(isinstance(part, np.ndarray) for part in arrays):
-            columns[name] = np.concatenate(arrays)
-            continue
-        for index, part in enumerate(arrays):
-            if isinstance(part, np.ndarray):
-                arrays[index] = pyarrow.table({name: part})
-        columns[name] = pyarrow.concat_tables(arrays).to_pandas()[name]
+    for name in names:
+        if name in numbers:
+            columns[name] = numbers[name][:n_rows]
+        else:
+            columns[name] = pyarrow.concat_tables(parts.pop(name)).to_pandas()[name]
     # Arrow would keep its memory.
     pyarrow.default_memory_pool().release_unused()
     return pd.DataFrame(columns, copy=False)

@@ -177,8 +177,6 @@ class PolarsTable(StreamTable):
         """Read all rows; an Enum keeps its values."""
         return self._frame.collect(engine="streaming")
 
-    collect = LargeTable.collect
-
     def open_reports(self, release: Release, path: Path) -> Any:
         """Open a Parquet file as a lazy frame, in which columns of categories are Enums."""
         reports = polars.scan_parquet(path)

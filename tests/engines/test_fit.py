@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import tracemalloc
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from pyarrow.compute import field
 from sklearn.base import clone
 
-from skdp import DPGroupBy, DPHistogram, DPMarginalSynthesizer, PrivacyLedger
+from skdp import DPGroupBy, DPHistogram, DPLinearRegression, DPLogisticRegression, DPMarginalSynthesizer, PrivacyLedger
 from skdp.engines import synthesize_file
 from skdp.readers import ValueCounts, open_large
 from tests.conftest import diagonal
@@ -68,6 +69,38 @@ def test_enum_of_a_lazy_frame_declares_its_values():
     assert result["color"].to_list() == ["red", "green"]
     sample = DPMarginalSynthesizer(1.0, domain={"color": ["green", "red"]}, random_state=0).fit(lazy).sample(5)
     assert sample.schema["color"] == pl.Enum(["green", "red"])
+
+
+def test_logistic_regression_holds_few_bytes_per_value(tmp_path):
+    """The rows and their integers, floats, classes and weights took up to 37 bytes a value; 13 of five million rows."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(size=(200_000, 4)), columns=list("abcd")).assign(y=rng.integers(0, 2, 200_000))
+    table.to_parquet(tmp_path / "rows.parquet")
+    rows = ds.dataset(tmp_path / "rows.parquet")
+    model = DPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], random_state=0)
+    tracemalloc.start()
+    model.fit(rows, "y")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak / table.size < 18
+    assert (model.coef_ == clone(model).fit(table[list("abcd")], table["y"]).coef_).all()
+
+
+def test_missing_weights_of_a_later_file_are_read_as_in_memory(tmp_path):
+    """Numbers of the first files are converted at once, and a later file has a missing weight, or only integers."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.uniform(size=600), "b": rng.integers(0, 9, 600), "w": rng.integers(1, 4, 600)})
+    table["y"] = table["a"] + rng.normal(size=600)
+    table["w"] = table["w"].astype("Int64").mask(table.index.isin([350, 599]))
+    for start in (0, 300, 500):
+        table[start : start + 300].to_parquet(tmp_path / f"{start}.parquet")
+    table = pd.concat([table[:300], table[300:], table[500:]], ignore_index=True)
+    model = DPLinearRegression(
+        9.0, delta=1e-6, bounds={"a": (0, 1), "b": (0, 9)}, target_bounds=(-4, 5), max_weight=3, random_state=0
+    )
+    found = model.fit(ds.dataset(tmp_path), "y", sample_weight="w").coef_
+    wanted = clone(model).fit(table[["a", "b"]], table["y"], sample_weight=table["w"]).coef_
+    np.testing.assert_array_equal(found, wanted)
 
 
 def dirty(rows):
