@@ -174,8 +174,9 @@ class Domain(Mapping[Any, Categories | Interval]):
         # The type of each column, for expressions; derived columns are added.
         self._operands: dict[Any, Operand] = {}
         for name, attribute in self._attributes.items():
-            declared_type = type_of_attribute(attribute)
-            self._operands[name] = declare_operand(declared_type, attribute.values)
+            self._operands[name] = declare_operand(
+                type_of_attribute(attribute), attribute
+            )
         self._derived = parse_derived(derived, self._operands)
         self._constraints = parse_constraints(constraints, self._operands)
 
@@ -286,7 +287,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         if isinstance(columns, str):
             raise TypeError("`columns` must be a list of names, got a str.")
         columns = list(columns)
-        absent = [column for column in columns if column not in self.columns]
+        absent = [column for column in columns if column not in self._attributes]
         if absent:
             raise ValueError(
                 f"`columns` must be columns of the domain, {list(self.columns)}, got "
@@ -768,15 +769,17 @@ class Domain(Mapping[Any, Categories | Interval]):
         >>> domain.join([np.array([0, 1]), np.array([2, 0])])
         array([2, 3], dtype=uint8)
         """
-        if self.size >= 1 << 63:
+        sizes = self.sizes
+        n_cells = math.prod(sizes)
+        if n_cells >= 1 << 63:
             raise ValueError(
-                f"The joint domain must have at most 2**63 - 1 cells, got {self.size}."
+                f"The joint domain must have at most 2**63 - 1 cells, got {n_cells}."
             )
         # Horner's rule, ``((c_0 s_1 + c_1) s_2 + c_2) ...`` for codes c and sizes s, in the
         # narrowest dtype of all joint codes.
-        dtype = np.min_scalar_type(self.size)
+        dtype = np.min_scalar_type(n_cells)
         joint = np.array(codes[0], dtype=dtype)
-        for size, code in zip(self.sizes[1:], codes[1:], strict=True):
+        for size, code in zip(sizes[1:], codes[1:], strict=True):
             np.multiply(joint, dtype.type(size), out=joint)
             np.add(joint, code, out=joint, casting="unsafe")
         return joint

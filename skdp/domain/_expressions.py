@@ -106,12 +106,12 @@ class Operand(NamedTuple):
 Reader = Callable[[Any], Operand]
 
 
-def declare_operand(declared_type: str, values: tuple[Any, ...]) -> Operand:
+def declare_operand(declared_type: str, attribute: Any) -> Operand:
     """Return the operand of a declared column without rows, on which expressions are checked.
 
-    `declared_type` is a type such as "whole" or "datetime", and `values` are the
-    declared values. The family is numbers, dates, text or truth values; only operands
-    of one family are compared. Text may only be compared with declared strings.
+    `declared_type` is a type such as "whole" or "datetime". The family is numbers,
+    dates, text or truth values; only operands of one family are compared. Text may only
+    be compared with the declared strings of the attribute.
     """
     family = _FAMILIES.get(declared_type, declared_type)
     dtype = {_TEXT: np.dtype(object), _DATE: _TIMES}.get(family, np.dtype(float))
@@ -119,7 +119,7 @@ def declare_operand(declared_type: str, values: tuple[Any, ...]) -> Operand:
         family,
         np.empty(0, dtype),
         is_whole=declared_type in ("whole", "unsigned", "date"),
-        texts=tuple(drop_missing(values)) if family == _TEXT else (),
+        texts=tuple(drop_missing(attribute.values)) if family == _TEXT else (),
     )
 
 

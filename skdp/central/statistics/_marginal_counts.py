@@ -34,7 +34,8 @@ ErrorMaker = Callable[[Any, Batches], ValueError]
 
 def select_domain(domain: Domain, clique: Iterable[int]) -> Domain:
     """Select some columns of a domain by their indices."""
-    return domain.select([domain.columns[column] for column in clique])
+    columns = domain.columns
+    return domain.select([columns[index] for index in clique])
 
 
 def count_marginals(
