@@ -34,7 +34,8 @@ def enumerate_releases(monkeypatch, counts, epsilon, delta, k, largest):
     n_draws = len(counts) + 1  # missing keys are always counted
     for noise in itertools.product(range(-largest, largest + 1), repeat=n_draws):
         draw = np.array(noise)
-        monkeypatch.setattr("skdp.central.statistics._calibrated_noise.discrete_laplace", lambda source, scale, n, z=draw: z)
+        replaced = "skdp.central.statistics._calibrated_noise.discrete_laplace"
+        monkeypatch.setattr(replaced, lambda source, scale, n, z=draw: z)
         table = model.fit(rows).to_frame()["count"]
         outcome = tuple(zip(table.index, table, strict=True))
         weight = math.prod((1 - a) / (1 + a) * a ** abs(z) for z in noise)
