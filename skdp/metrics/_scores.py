@@ -7,12 +7,7 @@ import pandas as pd
 from scipy.special import expit
 
 from skdp._arrays import Floats
-from skdp.base import (
-    ColumnName,
-    Label,
-    TableLike,
-    check_confidence_level,
-)
+from skdp.base import ColumnName, Label, TableLike, check_confidence_level
 from skdp.domain import Interval
 from skdp.metrics._fairness import group_cells, read_counts, warn_of_undefined
 from skdp.metrics._labels import code_cells, find_positive_label, parse_column
@@ -28,6 +23,12 @@ N_CALIBRATION_PARTS = 10
 
 # Metrics that are no proportions of rows.
 MEANS = ("roc_auc", "brier_score")
+
+# Rates of negative and of positive rows.
+RATES = ("false_positive_rate", "true_positive_rate")
+
+# Largest number of scores. The time is proportional to its square: 0.3 seconds.
+MAX_SCORES = 1_000
 
 # Name of the group of all rows.
 ALL = "all"
@@ -118,8 +119,8 @@ def scores_from_counts(
     Raises
     ------
     TypeError, ValueError
-        If a column is missing, labels are missing, scores are not numbers or bins, the positive label does not occur,
-        or counts are fractions without `max_weight`.
+        If a column is missing, labels are missing, scores are not numbers or bins, or are more than 1,000, the positive
+        label does not occur, or counts are fractions without `max_weight`.
 
     Warns
     -----
@@ -206,6 +207,11 @@ def scores_from_counts(
     bins, bin_of_row = np.unique(
         _read_scores(table[y_score]), axis=0, return_inverse=True
     )
+    if len(bins) > MAX_SCORES:
+        raise ValueError(
+            f"`y_score` must have at most {MAX_SCORES:,} scores, got {len(bins):,}. "
+            "Round the scores before you count them."
+        )
     columns = [table[name] for name in names] or [
         pd.Series(ALL).repeat(len(bin_of_row))
     ]
@@ -229,13 +235,14 @@ def scores_from_counts(
 def _read_scores(column: pd.Series) -> Floats:
     """Return the smallest and the middle score of numbers or of bins such as "[0.1, 0.2)"; shape (n_rows, 2)."""
     edges = column.astype(str).str.extract(r"^\[?([^,]+)(?:, (.+)[\])])?$")
-    edges = edges.ffill(axis=1).apply(pd.to_numeric, errors="coerce")
-    if edges.isna().any(axis=None):
+    edges[1] = edges[1].fillna(edges[0])
+    numbers = edges.apply(pd.to_numeric, errors="coerce").to_numpy(float)
+    if np.isnan(numbers).any():
         raise ValueError(
             "`y_score` must be the name of a column of numbers, or of bins of numbers, "
             "got other values."
         )
-    return np.column_stack([edges[0], edges.mean(axis=1)])
+    return np.column_stack([numbers[:, 0], numbers.mean(axis=1)])
 
 
 def _sum_auc(counts: Floats) -> tuple[float, Floats]:
@@ -267,13 +274,12 @@ def _find_rounding(bins: Floats, counts: Floats, auc: float) -> tuple[float, flo
 def _list_rates(bins: Floats) -> list[Line]:
     """List the true and false positive rates at all thresholds, from the smallest score."""
     lines = []
-    for threshold in [*bins[:, 0], np.inf]:
-        selected = (bins[:, :1] >= threshold) * np.ones(2)
-        for label, name in enumerate(("false_positive_rate", "true_positive_rate")):
-            is_label = np.eye(2)[label]
-            lines.append(
-                (name, threshold, selected * is_label, 0 * selected + is_label)
-            )
+    thresholds = [*bins[:, 0], np.inf]
+    selected = 1 - np.tri(len(thresholds), len(bins), -1)
+    for name, label in zip(RATES, np.eye(2), strict=True):
+        every = np.outer(np.ones(len(bins)), label)
+        for threshold, rows in zip(thresholds, selected, strict=True):
+            lines.append((name, threshold, np.outer(rows, label), every))
     return lines
 
 
