@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -435,16 +436,17 @@ class Packer:
 
     def _copy(self, value: Any) -> Any:
         """Return the record of an object, or a dict without seeds; another object itself."""
-        if type(value) is dict and all(type(key) is str for key in value):
+        if isinstance(value, dict):
+            _reject_secret(value)
             # The noise could be undone with the seeds of ensembles and searches.
-            seeds = _find_seeds(value)
-            if not seeds:
-                return value
-            kept = dict(value)
-            for name in seeds:
-                is_listed = isinstance(value[name], list | tuple | np.ndarray)
-                kept[name] = _NO_SEEDS if is_listed else None
-            return self.pack(kept)
+            if seeds := _find_seeds(value):
+                kept = copy(value)
+                for name in seeds:
+                    is_listed = isinstance(value[name], list | tuple | np.ndarray)
+                    kept[name] = _NO_SEEDS if is_listed else None
+                return self.pack(kept)
+        if type(value) is dict and all(type(key) is str for key in value):
+            return value
         return self._make_record(value) or value
 
     def _make_record(self, value: Any) -> Record | None:
@@ -481,7 +483,8 @@ def _find_seeds(values: Mapping[str, Any]) -> list[str]:
     """Return the names of the seeds in attributes or parameters, such as in the grid and the results of a search."""
     seeds = []
     for name, value in values.items():
-        is_seed = name.endswith(("random_state", "_seeds"))  # bagging has `_seeds`
+        # Bagging has `_seeds`.
+        is_seed = str(name).endswith(("random_state", "_seeds"))
         if is_seed and value is not None and value is not _NO_SEEDS:
             seeds.append(name)
     return seeds
@@ -577,8 +580,12 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
 
 
 def _reject_secret(parameters: Mapping[str, Any]) -> None:
-    """Raise an error if an estimator has the key of permanent reports."""
-    if parameters.get("secret_key") is not None:
+    """Raise an error if an estimator or the grid of a search has the key of permanent reports."""
+    for name, value in parameters.items():
+        keys = value if isinstance(value, list | tuple) else [value]
+        is_secret = str(name).endswith("secret_key")
+        if not is_secret or all(key is None for key in keys):
+            continue
         raise ValueError(
             "`secret_key` must be None to be saved, because the noise of permanent "
             "reports can be undone with the key. Save the protocol with `to_json`."

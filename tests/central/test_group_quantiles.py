@@ -286,3 +286,16 @@ def test_tail_quantiles_of_some_hundred_values_are_seldom_above_the_maximum_of_w
         model = DPGroupBy(1.0, by=None, bounds=(0.0, 1e8), statistics=0.9, random_state=seed)
         n_above += model.fit(pd.DataFrame({"x": values})).estimates_["x_q90"][0, 0] > values.max()
     assert n_above <= 15
+
+
+@pytest.mark.long
+def test_counts_beside_many_quantiles_of_totals_have_a_part_of_the_budget():
+    """Quantiles need more than 39,601 times as much, and had all of the budget."""
+    names = [f"key{i}" for i in range(11)]
+    rows = pd.DataFrame(np.zeros((2, 12), int), columns=[*names, "x"])
+    statistics = ["count", 0.3, 0.5, 0.8]
+    groups = DPGroupBy(
+        by=names, keys={name: [0] for name in names}, bounds=(0.0, 1.0), statistics=statistics, totals="quantiles"
+    )
+    fitted = groups.fit(rows)
+    assert np.isfinite(fitted.estimates_["count"]).all()

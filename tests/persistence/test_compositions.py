@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import zipfile
+from collections import OrderedDict
 from functools import partial
 from typing import NamedTuple
 
@@ -109,6 +110,7 @@ SHARED = bayes()  # one object in two ensembles
         CalibratedClassifierCV(BaggingClassifier(bayes(), 2, random_state=SEED), cv=2),
         VotingClassifier([(name, BaggingClassifier(SHARED, 2, random_state=SEED)) for name in "ab"]),
         GridSearchCV(bayes(), {"random_state": [SEED]}, cv=2),
+        GridSearchCV(bayes(), OrderedDict(random_state=[SEED]), cv=2),
         GridSearchCV(make_pipeline(bayes()), [{"dpgaussiannb__random_state": np.array([SEED])}], cv=2),
         RandomizedSearchCV(bayes(), {"random_state": (SEED, SEED)}, n_iter=2, cv=2, random_state=3),
     ],
@@ -128,6 +130,14 @@ def test_seeds_of_private_estimators_are_not_saved(estimator):
     if hasattr(fitted, "guarantee_"):
         assert not fitted.guarantee_.secure
         assert loaded.guarantee_ == fitted.guarantee_
+
+
+@pytest.mark.parametrize("key", [bytes(range(32)), skdp.SecretKey(bytes(range(32)))], ids=["bytes", "SecretKey"])
+def test_secret_keys_in_the_grid_of_a_search_are_not_saved(key):
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories={"x0": [0, 1], "x1": [0, 1]})
+    grid = {"randomizedresponseencoder__secret_key": [None, key]}
+    with pytest.raises(ValueError, match=r"secret_key|SecretKey"):
+        save_bytes(GridSearchCV(make_pipeline(encoder, LogisticRegression()), grid))
 
 
 def test_files_without_private_estimators_have_no_seeds():

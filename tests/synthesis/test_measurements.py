@@ -298,3 +298,16 @@ def test_last_day_of_ten_years_has_a_cell_of_its_own():
 def test_toml_numbers_with_point_declare_fractions():
     domain = Domain.from_toml("[columns.a]\nlow = 0.0\nhigh = 9.0\n[columns.b]\nlow = 0\nhigh = 90\n")
     assert (domain["a"].real, domain["b"].real) == (True, False)
+
+
+def test_large_table_is_counted_by_marginal():
+    polars = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    # Rare values of a marginal of three columns are counted together, and all columns have 10**13 combinations.
+    rows = pd.DataFrame({f"c{i}": np.floor(60 * rng.random(4000) ** 6).astype(int) for i in range(7)})
+    rows["sign"] = rng.integers(0, 2, 4000)
+    rows["parity"] = (rows["c0"] + rows["c1"] + rows["sign"]) % 2
+    domain = {name: list(range(2 if name in ("sign", "parity") else 60)) for name in rows}
+    synthesizer = DPMarginalSynthesizer(5.0, domain=domain, random_state=0)
+    fitted = synthesizer.fit(polars.from_pandas(rows).lazy())
+    assert max(len(names) for names in fitted.selected_cliques_) == 3

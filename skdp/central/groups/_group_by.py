@@ -615,7 +615,9 @@ class DPGroupBy(WeightedStatistic):
         n_choices = n_quantiles.bit_length() + 6 * n_quantiles * self.intervals
         needs = n_sums, n_choices * n_columns * self._n_overlapping
         of_sums, of_quantiles = map(math.sqrt, needs)
-        return Fraction(round(100 * of_quantiles / (of_sums + of_quantiles)), 100)
+        part = Fraction(round(100 * of_quantiles / (of_sums + of_quantiles)), 100)
+        # Sums have a hundredth or more, if there are any.
+        return min(part, Fraction(99, 100)) if n_sums else part
 
     @property
     def _n_overlapping(self) -> int:

@@ -467,7 +467,12 @@ class PrivateCounts(PrivateCells):
         measured = []
         groups = groups or {}
         structure = Structure(self._records.sizes)
-        coarse = {c: g for c, g in groups.items() if g and structure.is_coarse(c, g)}
+        coarse: dict[Clique, ValueGroups] = {}
+        # A large table is not loaded for them, because their values have few cells, too.
+        if isinstance(self._records, CodedRecords):
+            for clique, members in groups.items():
+                if members and structure.is_coarse(clique, members):
+                    coarse[clique] = members
         exact_counts = self._records.count([c for c in cliques if c not in coarse])
         for clique, fraction in zip(cliques, fractions, strict=True):
             clique_groups = groups.get(clique)
