@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,10 +39,13 @@ VALUE_MASS = 1 << 32
 
 # The binary logarithm of the number of candidates of an endpoint times the odds of 95 %; and
 # the largest one of a quantile in the division of a budget, for a million distances between
-# neighboring values. Then 10 % of the 0.9 quantiles of 500 lognormal values with bounds of
-# (0, 1e8) were above the maximum, in place of 73 % with a third for quantiles.
+# neighboring values.
 ENDPOINT_LOG_CANDIDATES = Fraction(10)
 MAX_LOG_CANDIDATES = Fraction(20)
+
+# The number of octaves with equal lengths on the line of candidates, below the largest
+# distance of a candidate from 0.
+N_OCTAVES = 32
 
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
@@ -71,11 +74,19 @@ class Candidates:
     """Public candidates for a quantile between two bounds: all numbers with at most some decimals."""
 
     # Candidate k is the number ``k / 10**decimals``. The candidates have intervals on a line
-    # of integers: 10**i units for each power 100**i, up to their range, that divides k. A cut
-    # of the line, chosen by the exponential mechanism, is the candidate of its interval.
-    # Many people have the same round value, such as 0. With n candidates, it has up to
-    # 1 / sqrt(n) of the line and not 1 / n, so that it is found with half of the
-    # epsilon. The other candidates together have nine tenths of the line or more.
+    # of integers. A cut of the line, chosen by the exponential mechanism, is the candidate of
+    # its interval. An interval has two parts, and the first parts of all intervals have the
+    # length of `N_OCTAVES` octaves together.
+    #
+    # Round numbers: 10**i units for each power 100**i, up to the range, that divides k. Many
+    # people have the same round value, such as 0. With n candidates, it has up to
+    # 1 / sqrt(n) of this part and not 1 / n, so that it is found with half of the
+    # epsilon. The other candidates together have nine tenths of it or more.
+    #
+    # Octaves: 2**(top - j) units if the distance of k from 0 is from 2**j to before
+    # 2**(j + 1), so that each octave has the same length, and the numbers below the lowest
+    # one together. Amounts may be small parts of their bounds: few values on one side of a
+    # quantile then outweigh the candidates up to the bound.
 
     low: float
     high: float
@@ -125,42 +136,94 @@ class Candidates:
         return np.clip(values, self.low, self.high)
 
     @cached_property
-    def _levels(self) -> list[tuple[int, int, int]]:
-        """Each power of 100 up to the range, its units, and its smallest multiple from the first candidate on."""
+    def _levels(self) -> list[tuple[int, int]]:
+        """Each power of 100 up to the range, and its units."""
         levels = []
         spacing, units = 1, 1
         while spacing <= max(self.last - self.first, 1):
-            levels.append((spacing, units, -(-self.first // spacing)))
+            levels.append((spacing, units))
             spacing, units = 100 * spacing, 10 * units
         return levels
 
-    def find_start(self, candidate: Any) -> Any:
-        """Return the start of the interval of a candidate on the line; the interval ends at the next start."""
-        negative = -candidate
-        start = 0 * candidate - self._n_units_before
-        for spacing, units, _ in self._levels:
-            start -= units * (negative // spacing)  # rounded up
-        return start
+    @cached_property
+    def _octaves(self) -> tuple[int, int]:
+        """The exponents of the lowest and of the top octave of distances from 0."""
+        top = max(abs(self.first), abs(self.last), 1).bit_length() - 1
+        return max(top - N_OCTAVES, 0), top
+
+    def _sum_levels(self, candidate: Any) -> Any:
+        """Return the units of the numbers from 0 to before a candidate for the powers of 100 that divide them."""
+        total, negative = 0, -candidate
+        for spacing, units in self._levels:
+            total = total - units * (negative // spacing)  # rounded up
+        return total
+
+    def _sum_octaves(self, candidate: Any) -> Any:
+        """Return the units of the numbers from 0 to before a candidate for their distances from 0."""
+        lowest, top = self._octaves
+        is_negative = candidate < 0
+        size = abs(candidate) + is_negative  # the number of smaller distances
+        if isinstance(size, int):
+            octave: Any = min(max(size.bit_length() - 1, lowest), top)
+        else:
+            octave = np.clip(np.frexp(size)[1] - 1, lowest, top).astype(np.int64)
+        units = ((octave - lowest) << top) + (size << (top - octave))
+        # Zero is not negative.
+        return units + is_negative * ((1 << (top - lowest)) - 2 * units)
 
     @cached_property
-    def _n_units_before(self) -> int:
-        """The length of the line from 0 to the first candidate."""
-        return sum(units * smallest for _, units, smallest in self._levels)
+    def _units_before(self) -> tuple[int, int]:
+        """The units from 0 to the first candidate, of levels and of octaves."""
+        return self._sum_levels(self.first), self._sum_octaves(self.first)
+
+    @cached_property
+    def _scale(self) -> int:
+        """The units of the line for each unit of a power of 100."""
+        length = self._sum_levels(self.last + 1) - self._units_before[0]
+        return int(-(-(N_OCTAVES << self._octaves[1]) // length))
+
+    def find_start(self, candidate: Any) -> Any:
+        """Return the start of the interval of a candidate on the line; the interval ends at the next start."""
+        of_levels, of_octaves = self._units_before
+        before = self._scale * (self._sum_levels(candidate) - of_levels)
+        return before + self._sum_octaves(candidate) - of_octaves
 
     @cached_property
     def length(self) -> int:
         """The length of the line."""
-        return self.find_start(self.last + 1)
+        return int(self.find_start(self.last + 1))
+
+    @cached_property
+    def _edges(self) -> tuple[list[int], list[int]]:
+        """The first candidate of each octave, ascending, and the starts of their intervals."""
+        edges = [self.first]
+        for octave in range(self._octaves[0] + 1, self._octaves[1] + 2):
+            edges += [1 - (1 << octave), 1 << octave]
+        inside = sorted({edge for edge in edges if self.first <= edge <= self.last})
+        return inside, list(map(self.find_start, inside))
 
     def find_candidate(self, cut: int) -> int:
         """Return the candidate of a cut of the line, in units of ``1 / VALUE_MASS``."""
         # From the largest power of 100 down, with k a multiple of a power, and `rest` the
         # position after the start of its interval. A block, from a multiple to the next one,
         # has the intervals of all its numbers, and the first one is longer by `extra` units if
-        # k is a multiple of larger powers, too.
+        # k is a multiple of larger powers, too. The position is counted from 0, as if all
+        # numbers had the units of the octave.
+        position = min(cut // VALUE_MASS, self.length - 1)
+        edges, starts = self._edges
+        index = bisect_right(starts, position) - 1
+        edge = edges[index]
+        units_of_octave = self._sum_octaves(edge + 1) - self._sum_octaves(edge)
+        rest = position - starts[index] + units_of_octave * edge
+        rest += self._scale * self._sum_levels(edge)
+        blocks = []
+        block = 0
+        for spacing, units in self._levels:
+            units = self._scale * units + units_of_octave * (spacing == 1)
+            block = 100 * block + units
+            blocks.append((spacing, units, block))
         candidate = extra = 0
-        rest = min(cut // VALUE_MASS, self.length - 1) - self.find_start(0)
-        for spacing, units, block in reversed(self._blocks):
+        for spacing, units, block in reversed(blocks):
             n_blocks = (rest - extra) // block
             if n_blocks > 0 or not extra:
                 candidate += n_blocks * spacing
@@ -170,20 +233,10 @@ class Candidates:
         return candidate
 
     @cached_property
-    def _blocks(self) -> list[tuple[int, int, int]]:
-        """Each power of 100 up to the range, its units, and the units of all multiples of lower powers in its block."""
-        blocks = []
-        block = 0
-        for spacing, units, _ in self._levels:
-            block = 100 * block + units
-            blocks.append((spacing, units, block))
-        return blocks
-
-    @cached_property
     def grid(self) -> Integers:
         """Some candidates, ascending, for audits: numbers with two significant digits."""
         digits = np.arange(-99, 100)
-        numbers = np.concatenate([digits * spacing for spacing, *_ in self._levels])
+        numbers = np.concatenate([digits * spacing for spacing, _ in self._levels])
         return np.unique(np.clip(numbers, self.first, self.last))
 
 
@@ -208,6 +261,12 @@ class Masses:
         """The number of values."""
         return int(self.n_before[-1])
 
+    @cached_property
+    def _widths(self) -> Integers:
+        """The widths of the intervals of the candidates with values; (n_cells,)."""
+        ends: Integers = self.candidates.find_start(self.numbers + 1)
+        return ends - self.starts
+
     @property
     def last_cut(self) -> int:
         """The cut with all candidates on its left."""
@@ -218,8 +277,7 @@ class Masses:
         cell = int(self.starts.searchsorted(cut // VALUE_MASS, "right")) - 1
         if cell < 0:
             return 0
-        start = int(self.starts[cell])
-        width = self.candidates.find_start(int(self.numbers[cell]) + 1) - start
+        start, width = int(self.starts[cell]), int(self._widths[cell])
         part = min((cut - start * VALUE_MASS) // width, VALUE_MASS)
         n_before, n_until = self.n_before[cell : cell + 2].tolist()
         return VALUE_MASS * n_before + part * (n_until - n_before)
@@ -236,8 +294,7 @@ class Masses:
         parts = -(
             (VALUE_MASS * n_before - masses) // (self.n_before[cells + 1] - n_before)
         )
-        starts = self.starts[cells]
-        widths = self.candidates.find_start(self.numbers[cells] + 1) - starts
+        starts, widths = self.starts[cells], self._widths[cells]
         # The line may have more than 2**63 cuts.
         intervals = zip(starts.tolist(), widths.tolist(), parts.tolist(), strict=True)
         return [start * VALUE_MASS + part * width for start, width, part in intervals]

@@ -276,7 +276,7 @@ class DPMinMaxScaler(AffineScaler):
     ...     epsilon=1.0, bounds=(0, 100), quantile_range=(1.0, 99.0), random_state=0
     ... ).fit(ages)
     >>> scaler.data_min_.round(1), scaler.data_max_.round(1)
-    (array([17.8]), array([73.3]))
+    (array([17.9]), array([73.1]))
     """
 
     def __init__(
@@ -553,7 +553,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     >>> ages = load_adult().frame[["age"]]
     >>> transformer = DPQuantileTransformer(epsilon=1.0, n_quantiles=5, bounds=(0, 100), random_state=0).fit(ages)
     >>> transformer.quantiles_.ravel().round(1), transformer.references_
-    (array([  0. ,  28. ,  37. ,  47.9, 100. ]), array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
+    (array([  0.,  28.,  37.,  48., 100.]), array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
     >>> transformer.transform(ages.head(3))["age"].round(2).tolist(), ages["age"].head(3).tolist()
     ([0.55, 0.76, 0.52], [39, 50, 38])
     """
@@ -685,7 +685,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     >>> ages = load_adult().frame[["age"]]
     >>> bins = DPKBinsDiscretizer(epsilon=1.0, n_bins=4, bounds=(0, 100), random_state=0).fit(ages)
     >>> bins.bin_edges_[0].round(1)
-    array([  0. ,  28. ,  37. ,  47.3, 100. ])
+    array([  0. ,  28. ,  37. ,  47.2, 100. ])
     >>> bins.transform(ages.head(4))["age"].tolist(), ages["age"].head(4).tolist()
     ([2, 3, 2, 3], [39, 50, 38, 53])
     """

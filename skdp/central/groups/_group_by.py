@@ -143,8 +143,8 @@ class DPGroupBy(WeightedStatistic):
         sums of totals are sums of cells, at no cost, and quantiles of totals are missing. With "quantiles", quantiles
         of totals are released, too, from the budget of the quantiles of cells. Keys are text.
     intervals : bool, default=True
-        If False, quantiles have no intervals, which get half to two thirds of the budget of quantiles otherwise.
-        Other intervals are free.
+        If False, quantiles have no intervals, which otherwise get half of the budget of quantiles or more. Other
+        intervals are free.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
     max_weight : float, optional
@@ -213,11 +213,12 @@ class DPGroupBy(WeightedStatistic):
     of the noisy sums of a group; and for quantiles, the number of columns times ``l + 6 m`` for m quantiles, where
     l is the number of binary digits of m (only l without `intervals`). With a count, a mean and a median of one
     column, the median has 60 % of the budget. `guarantee_` states the parts. Quantiles are chosen by the
-    exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With `intervals`, a
-    third to a half of their budget is for the quantiles, by the number of numbers between the bounds, and the
-    remainder is divided equally among the endpoints of all intervals. An endpoint is chosen in the same way among
-    few numbers on one side of the quantile, for a rank that is so far outside that the interval covers the quantile
-    of this table with the stated probability, for any values ([2]_). Few quantiles therefore have narrower
+    exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With `intervals`, quantiles
+    have the fraction ``l b / (l b + 20 m)`` of their budget, where b is the number of binary digits of the number of
+    numbers between the bounds, at most 20: half for a median of numbers with many digits, a quarter for 100 whole
+    numbers. The remainder is divided equally among the endpoints of all intervals. An endpoint is chosen in the same
+    way among few numbers on one side of the quantile, for a rank that is so far outside that the interval covers the
+    quantile of this table with the stated probability, for any values ([2]_). Few quantiles therefore have narrower
     intervals: with one column and a median, an endpoint is about 18 / epsilon to 40 / epsilon values away from it.
 
     References
@@ -245,7 +246,7 @@ class DPGroupBy(WeightedStatistic):
     >>> hours.to_frame().filter(like="q90").rename(columns=lambda name: name[15:])
              q90  q90_lower  q90_upper
     sex
-    Female  49.0       48.0       49.0
+    Female  48.0       48.0       51.0
     Male    58.0       58.0       60.0
 
     >>> groups.set_params(statistics="count", totals=True).fit(people).to_frame()
