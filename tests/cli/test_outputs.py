@@ -9,6 +9,7 @@ import pytest
 
 from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
 from tests.cli.commands import call, refuse
+from tests.conftest import often
 
 resource = pytest.importorskip("resource", reason="Windows has no limits of files")
 
@@ -125,7 +126,7 @@ LARGE_OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize("command", LARGE_OUTPUTS)
+@pytest.mark.parametrize("command", often(LARGE_OUTPUTS, {"draft-domain", "table", "tally"}))
 def test_disk_that_becomes_full_leaves_no_cut_file(command, capsys, limit_files):
     rows = pd.DataFrame({"text": LONG * 2} | {f"kept {text}": [1, 2] * 90 for text in LONG})
     rows[["text"]].to_csv("long.csv", index=False)

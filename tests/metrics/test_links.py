@@ -94,8 +94,8 @@ def convert_days(table, dtype):
 @pytest.mark.parametrize(
     "converts",
     [
-        [pd.DataFrame] * 4,
-        [pl.from_pandas] * 4,
+        pytest.param([pd.DataFrame] * 4, marks=pytest.mark.long),
+        pytest.param([pl.from_pandas] * 4, marks=pytest.mark.long),
         [lambda table: convert_days(table, object)] * 2 + [pd.DataFrame] * 2,
         [lambda table: convert_days(table, object), lambda table: convert_days(table, "date32[pyarrow]")] * 2,
     ],

@@ -25,7 +25,7 @@ SIZES = [(2, 1), (2, 2), (2, 3), (2, 5), (2, 8), (3, 2), (3, 3), (3, 4), (4, 2),
 LARGE = [(3, 5), (3, 6), (3, 7), (3, 8), (4, 4), (4, 5), (4, 6)]
 
 
-@pytest.mark.parametrize("size", often(SIZES + LARGE, SIZES), ids=str)
+@pytest.mark.parametrize("size", often(SIZES + LARGE, SIZES[::2]), ids=str)
 @pytest.mark.parametrize("epsilon", often([0.3, 1.0, 3.0], [1.0]))
 def test_no_table_of_other_records_exceeds_the_guarantee(size, epsilon):
     k, n = size
