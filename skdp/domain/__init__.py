@@ -13,13 +13,10 @@ from skdp.domain._bins import MAX_WHOLE_NUMBER as MAX_WHOLE_NUMBER
 from skdp.domain._bins import format_edge as format_edge
 from skdp.domain._bins import make_edge_array as make_edge_array
 from skdp.domain._bins import round_numbers as round_numbers
-from skdp.domain._column_drafts import are_date_codes as are_date_codes
 from skdp.domain._column_drafts import check_draft as check_draft
-from skdp.domain._column_drafts import declare_missing as declare_missing
-from skdp.domain._column_drafts import describe_texts as describe_texts
 from skdp.domain._column_drafts import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._column_drafts import draft_columns as draft_columns
-from skdp.domain._column_drafts import list_or_cut as list_or_cut
+from skdp.domain._column_drafts import draft_values as draft_values
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
@@ -14,6 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
+from skdp._arrays import Integers
 from skdp.domain._attributes import (
     Categories,
     Interval,
@@ -34,6 +36,9 @@ Values: TypeAlias = list[Any] | Categories | Interval
 
 # Characters of numbers as text, with thousands separators, signs and units.
 _NUMBER_CHARACTERS = "0123456789.,+-<>~%$€£ "
+
+# Names of columns that identify people, such as "name", "id", "person_id" and "personID".
+_IDENTIFIER_NAME = re.compile(r"(?:(?:^|[\W_])(?i:uuid|id|e-?mail|name)|[a-z]I[dD])$")
 
 
 def domains_of_dtypes(table: Table) -> dict[Any, Categories]:
@@ -120,6 +125,65 @@ def draft_columns(
             continue
         columns[name] = declare_missing(values) if has_missing else values
     return columns, excluded
+
+
+def draft_values(
+    name: Any,
+    values: list[Any] | Categories,
+    counts: Integers,
+    *,
+    has_missing: bool,
+    **limits: Any,
+) -> Values:
+    """List or cut the values of a column; raise an error if they identify people, or if there is a single one.
+
+    `values` are distinct and ascending, or declared, and `counts` are the numbers of rows of the values that were
+    counted, in any order. `limits` are the options of `list_or_cut`.
+    """
+    drafted: Any = values
+    if not isinstance(values, Categories):
+        if _are_amounts(name, values, counts, limits["bins"]):
+            limits |= {"max_values": 0, "max_numbers": 0}
+        drafted = list_or_cut(values, **limits)
+    if has_missing:
+        drafted = declare_missing(drafted)
+    if not isinstance(drafted, Interval) and len(drafted) == 1:
+        raise ColumnError("has a single value; declare further values, or drop it")
+    return drafted
+
+
+def _are_amounts(name: Any, values: Sequence[Any], counts: Integers, bins: int) -> bool:
+    """Return True for unique fractions and dates, which are cut; raise an error if values identify people.
+
+    More values than `bins` in a column with a name such as "id" identify people.
+    """
+    value_type = type_of_value(values[0]) if values else None
+    is_text = value_type == "string"
+    # At least 90 % of the values occur once if 95 % of the rows have distinct values.
+    min_unique = 0.95 * counts.sum()
+    if is_text:
+        # Beside the names, a word such as "unknown" may occur in many rows. At most a
+        # tenth of the names occur in several rows.
+        min_unique = min(min_unique, 10 * (counts > 1).sum())
+    is_unique = len(counts) >= max(6, min_unique)
+    is_whole = value_type == "number" and all(value % 1 == 0 for value in values)
+    is_date = is_whole and are_date_codes(values)
+    if is_date:
+        return is_unique and values[-1] >= 1_000_000  # a day, not a month
+    if not is_text and not is_whole:
+        return is_unique
+    if is_unique:
+        clause = describe_texts(values) if is_text else ""
+        raise ColumnError(
+            f"has values that nearly all occur once{clause}; drop it, or declare "
+            "groups or bins"
+        )
+    has_name = len(values) > bins and _IDENTIFIER_NAME.search(str(name))
+    if has_name or (is_text and any("@" in text for text in values)):
+        raise ColumnError(
+            "seems to identify people; drop it, or declare it from public knowledge"
+        )
+    return False
 
 
 def declare_missing(values: Values) -> Values:

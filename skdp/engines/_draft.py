@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, time
 from typing import Any
@@ -14,11 +13,8 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
-    are_date_codes,
     check_draft,
-    declare_missing,
-    describe_texts,
-    list_or_cut,
+    draft_values,
 )
 from skdp.engines._csv import (
     MISSING_TEXTS,
@@ -30,7 +26,7 @@ from skdp.engines._csv import (
 )
 from skdp.engines._files import is_name
 from skdp.readers import Extra
-from skdp.tables import ColumnError, distinct_values, type_of_value
+from skdp.tables import ColumnError, distinct_values
 
 pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
 
@@ -55,9 +51,6 @@ _TIME_COMMENT = (
     "Days are declared, without the times of day. For times, declare low and high with a\n"
     "time, such as 2024-01-01T00:00:00."
 )
-
-# Names of columns that identify people, such as "name", "id", "person_id" and "personID".
-_IDENTIFIER_NAME = re.compile(r"(?:(?:^|[\W_])(?i:uuid|id|e-?mail|name)|[a-z]I[dD])$")
 
 
 def draft_domain_toml(
@@ -259,61 +252,17 @@ class _Column:
         return sorted({*values, *self._extremes}), self._counts[is_value]
 
 
-# Declarations
-
-
 def _draft_column(
     name: Any, column: _Column, limits: Mapping[str, Any]
 ) -> list[Any] | Categories | Interval:
-    """List or cut the values of a column; raise an error if they identify people, or if there is a single one.
-
-    `limits` are the options of `list_or_cut`.
-    """
+    """Draft the values of a column, see `draft_values`."""
     listed, counts = column.read()
     times = [value for value in listed if isinstance(value, datetime)]
     column.has_times = any(value.time() != time() for value in times)
-    values: Any = column.declared
-    if values is None:
-        if _are_amounts(name, listed, counts, limits["bins"]):
-            limits = {**limits, "max_values": 0, "max_numbers": 0}
-        values = list_or_cut(listed, **limits)
-    if column.has_missing:
-        values = declare_missing(values)
-    if not isinstance(values, Interval) and len(values) == 1:
-        raise ColumnError("has a single value; declare further values, or drop it")
-    return values
-
-
-def _are_amounts(name: Any, values: list[Any], counts: Integers, bins: int) -> bool:
-    """Return True for unique fractions and dates, which are cut; raise an error if values identify people.
-
-    `values` are distinct and ascending, `counts` are the numbers of rows of the values that were counted, in any order,
-    and more values than `bins` in a column with a name such as "id" identify people.
-    """
-    value_type = type_of_value(values[0]) if values else None
-    is_text = value_type == "string"
-    # At least 90 % of the values occur once if 95 % of the rows have distinct values.
-    min_unique = 0.95 * counts.sum()
-    if is_text:
-        # Beside the names, a word such as "unknown" may occur in many rows. At most a
-        # tenth of the names occur in several rows.
-        min_unique = min(min_unique, 10 * (counts > 1).sum())
-    is_unique = len(counts) >= max(6, min_unique)
-    is_whole = value_type == "number" and all(value % 1 == 0 for value in values)
-    is_date = is_whole and are_date_codes(values)
-    if is_date:
-        return is_unique and values[-1] >= 1_000_000  # a day, not a month
-    if not is_text and not is_whole:
-        return is_unique
-    if is_unique:
-        clause = describe_texts(values) if is_text else ""
-        raise ColumnError(
-            f"has values that nearly all occur once{clause}; drop it, or declare "
-            "groups or bins"
-        )
-    has_name = len(values) > bins and _IDENTIFIER_NAME.search(str(name))
-    if has_name or (is_text and any("@" in text for text in values)):
-        raise ColumnError(
-            "seems to identify people; drop it, or declare it from public knowledge"
-        )
-    return False
+    return draft_values(
+        name,
+        listed if column.declared is None else column.declared,
+        counts,
+        has_missing=column.has_missing,
+        **limits,
+    )
