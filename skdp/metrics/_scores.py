@@ -141,10 +141,10 @@ def scores_from_counts(
 
     The AUC is the probability that a positive row has a larger score than a negative row, with ties counted as one
     half. Scores of a bin are tied, so coarse bins decrease the AUC. Merging neighboring bins doubles their width, and a
-    third of the resulting change is added, which is the effect of the bins on smooth densities; half of the change is
-    part of the standard error. So is a fourth of the pairs of rows that are in the first or the last bin of
-    probabilities, whose order is not known. Use `score_bins`, because equal bins from 0 to 1 are too wide for a rare
-    label. For probabilities below 0.001, use log odds as scores, and bins of an `Interval`.
+    third of the resulting change is added, which is the effect of the bins on smooth densities. The effect is 0 for
+    scores that are tied, so the addition is part of the standard error. So is a fourth of the pairs of rows that are in
+    the first or the last bin of probabilities, whose order is not known. Use `score_bins`, because equal bins from 0 to
+    1 are too wide for a rare label. For probabilities below 0.001, use log odds as scores, and bins of an `Interval`.
 
     **Intervals** contain the noise of the counts and the sampling error of the rows. A proportion has the score
     interval of `fairness_from_counts`. The AUC is linearized in the counts: a positive row contributes the proportion
@@ -173,7 +173,7 @@ def scores_from_counts(
     >>> table = scores_from_counts(counts, "default", "score")
     >>> table.drop(columns="group").iloc[[0, 1, 2, 11]].round(3)
              metric  score  value  std_error  lower  upper
-    0       roc_auc    NaN  0.802      0.004  0.794  0.809
+    0       roc_auc    NaN  0.802      0.004  0.795  0.809
     1   brier_score    NaN  0.166      0.001  0.164  0.169
     2     prob_true  0.024  0.019      0.004  0.011  0.028
     11    prob_true  0.776  0.792      0.009  0.775  0.809
@@ -261,14 +261,15 @@ def _find_rounding(bins: Floats, counts: Floats, auc: float) -> tuple[float, flo
         return 0.0, 0.0
     # Merging pairs of bins has three times the effect of the bins, if their densities are
     # smooth.
-    merged = auc - _sum_auc(np.add.reduceat(counts, np.arange(0, len(counts), 2)))[0]
+    merged = _sum_auc(np.add.reduceat(counts, np.arange(0, len(counts), 2)))[0]
+    change = (auc - merged) / 3
     # The order within the bins next to the probabilities 0 and 1 is not known, and changes
     # the AUC by up to one half of their pairs of rows.
     tied = np.maximum(counts.prod(axis=1), 0) / counts.sum(axis=0).prod()
     unknown = tied[0] * (bins[0, 0] == 0) + tied[-1] * np.isclose(
         bins[-1, 1] + width[-1], 1
     )
-    return merged / 3, np.hypot(merged / 2, unknown / 4)
+    return change, np.hypot(change, unknown / 4)
 
 
 def _list_rates(bins: Floats) -> list[Line]:
