@@ -320,25 +320,22 @@ class NoisySums:
 
     def is_measured(self, level: float) -> Mask:
         """Return True where the number of values exceeds the margin of its noise; (n_groups, n_columns or 1)."""
-        return self._divide_noise(self.noise.margin_of_error(level)) < 1
+        return self._find_margin(level) < 1
 
     def _find_errors(self, quotients: Floats, spread: Any, center: Any) -> Floats:
-        """Return the standard errors of quotients x, which are at most 1; see `_find_interval`."""
+        """Return the standard errors of quotients x, which are at most 1; see `find_ratios_within`."""
         noise = self._divide_noise(self.noise.std)
         return np.minimum(noise * np.sqrt(spread + (center - quotients) ** 2), 1.0)
 
-    def _find_interval(
-        self, quotients: Floats, spread: Any, center: Any, slack: Any, level: float
-    ) -> tuple[Floats, Floats]:
-        """Return intervals of quotients x with numerators of the noise sqrt(spread + (center - x)**2)."""
-        margin = self._divide_noise(self.noise.margin_of_error(level))
-        return find_ratios_within(quotients, margin, spread, center, slack)
+    def _find_margin(self, level: float) -> Floats:
+        """Return the margin of error of a number, divided by the counts; see `find_ratios_within`."""
+        return self._divide_noise(self.noise.margin_of_error(level))
 
     def estimate_means(self, level: float) -> Estimate:
         """Estimate means with intervals of a confidence level."""
         mean = self._divide(self.position_sums, MAX_NOISY_COUNT)
         errors = self._find_errors(mean, 1.0, 0.0)
-        lower, upper = self._find_interval(mean, 1.0, 0.0, 0.0, level)
+        lower, upper = find_ratios_within(mean, self._find_margin(level), 1.0)
         return Estimate(
             from_grid(mean, self.bounds),
             errors * self._half_widths,
@@ -350,7 +347,7 @@ class NoisySums:
         """Return means and variances in half widths, and spread and center of their noise; (n_groups, n_columns)."""
         # With the noisy mean m, the sum T = sum of (p - m)**2 - v over the positions p is linear in
         # the noisy numbers, and its noise is the noise of one number times
-        # sqrt(spread + (center - v)**2), see `_find_interval`.
+        # sqrt(spread + (center - v)**2), see `find_ratios_within`.
         mean = self._divide(self.position_sums, 1.0)
         squares = (self._divide(self.squares, 1.0) + 1) / 2
         return mean, np.maximum(squares - mean**2, 0), 0.25 + 4 * mean**2, 0.5 + mean**2
@@ -361,7 +358,8 @@ class NoisySums:
         errors = self._find_errors(variance, spread, center)
         # T exceeds the sum around the mean of the values by n times the square of the error
         # of m, at most the square of the margin times 1 + m**2.
-        lower, upper = self._find_interval(variance, spread, center, 1 + mean**2, level)
+        margin, slack = self._find_margin(level), 1 + mean**2
+        lower, upper = find_ratios_within(variance, margin, spread, center, slack)
         parts = variance, errors, np.clip(lower, 0, 1), np.clip(upper, 0, 1)
         return Estimate(*(self._half_widths**2 * part for part in parts))
 

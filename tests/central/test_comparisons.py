@@ -169,22 +169,26 @@ def fit(**parameters):
     ("make", "error", "match"),
     [
         (lambda: compare_groups(fit()), ValueError, "Exactly one of `second` and `pair` is required"),
-        (lambda: compare_groups(fit(), {}), TypeError, "`second` requires fitted DPGroupBy estimators, got dict"),
+        (lambda: compare_groups(fit(), {}), TypeError, "`first` and `second` must be fitted DPGroupBy, got dict"),
         (
             lambda: compare_groups(fit(), fit(statistics="count")),
             ValueError,
-            "`second` must have the same `statistics`, in the same order",
+            "`first` and `second` must have the same `statistics`, in the same order",
         ),
         (
             lambda: compare_groups(*[fit(by=key, keys={key: ["a", "b"]}, **COUNTS) for key in ("k", "sex")]),
             ValueError,
-            "`second` must have the same `keys`, in the same order",
+            "`first` and `second` must have the same `keys`, in the same order",
         ),
-        (lambda: compare_groups(fit(), fit(bounds=(0.0, 90.0))), ValueError, "`second` must have the same `bounds`"),
+        (
+            lambda: compare_groups(fit(), fit(bounds=(0.0, 90.0))),
+            ValueError,
+            "`first` and `second` must have the same `bounds`",
+        ),
         (
             lambda: compare_groups(*[release(2, 9, 1.0, name, "normal", ["count"], 0) for name in ("none", "two")]),
             ValueError,
-            "`second` must have the same `sample_weight`",
+            "`first` and `second` must have the same `sample_weight`",
         ),
         (
             lambda: compare_groups(*[fit(statistics=["count", 0.1], confidence_level=0.49)] * 2),
@@ -195,7 +199,7 @@ def fit(**parameters):
         (
             lambda: compare_groups(fit(totals=True), pair=(("a", "f"), ("total", "f"))),
             ValueError,
-            "two groups without common rows",
+            "two groups of keys_, without common rows",
         ),
         (lambda: compare_groups(fit(), fit(), design_effect=-1), ValueError, "`design_effect` must be a number >= 0"),
         (lambda: compare_groups(*[fit(statistics="median")] * 2), ValueError, "must contain 'count'"),

@@ -121,7 +121,7 @@ def test_missing_means_are_filtered_where_they_were_released():
     ("months", "error", "match"),
     [
         ([], ValueError, "`months` must have two or more releases, none of them twice, got 0"),
-        ([1, 2], TypeError, "`months` requires fitted DPGroupBy estimators, got int"),
+        ([1, 2], TypeError, "`months` must be fitted DPGroupBy, got int"),
         ([{}, {"totals": True}], ValueError, "must have the same `keys`"),
         ([{"statistics": "count"}, {}], ValueError, "must have the same `statistics`"),
         ([{}, {"bounds": (0.0, 90.0)}], ValueError, "`months` must have the same `bounds`"),

@@ -113,15 +113,13 @@ def compare_groups(
         raise ValueError(f"`design_effect` must be a number >= 0, got {design_effect}.")
     if (second is None) == (pair is None):
         raise ValueError("Exactly one of `second` and `pair` is required.")
-    check_releases("first", [first])
+    releases = [first, first if second is None else second]
+    check_releases("`first` and `second`", releases)
+    before, after = (_list_estimates(each, design_effect) for each in releases)
+    cells: Any = first._domain.cells() if first._domain.columns else [TOTAL]
     groups: Any = [slice(None)] * 2
-    if second is None:
-        second, groups = first, _find_pair(first, pair)
-    check_releases("second", [first, second])
-    cells: Any = [TOTAL]
-    if pair is None and first._domain.columns:
-        cells = first._domain.cells()
-    before, after = (_list_estimates(each, design_effect) for each in (first, second))
+    if pair is not None:
+        groups, cells = _find_pair(first, pair), [TOTAL]
     tables = {}
     for name in before:
         parts = before[name][:, groups[0]], after[name][:, groups[1]]
@@ -131,15 +129,13 @@ def compare_groups(
     return table if pair is None else table.droplevel(1)
 
 
-def check_releases(parameter: str, releases: Sequence[Any]) -> None:
-    """Raise an error that names a parameter, unless releases have equal groups, statistics, bounds and weights."""
+def check_releases(parameters: str, releases: Sequence[Any]) -> None:
+    """Raise an error that begins with parameters, unless releases have equal groups, statistics, bounds and weights."""
     facts: list[dict[str, Any]] = []
     for release in releases:
         if not isinstance(release, DPGroupBy):
             kind = type(release).__name__
-            raise TypeError(
-                f"`{parameter}` requires fitted DPGroupBy estimators, got {kind}."
-            )
+            raise TypeError(f"{parameters} must be fitted DPGroupBy, got {kind}.")
         check_is_fitted(release)
         others = {
             "keys": release._domain,
@@ -150,8 +146,7 @@ def check_releases(parameter: str, releases: Sequence[Any]) -> None:
         for name in COMMON_FACTS:
             if facts[0].get(name) != facts[-1].get(name):
                 raise ValueError(
-                    f"`{parameter}` must have the same `{name}`, in the same order, "
-                    "as the other release."
+                    f"{parameters} must have the same `{name}`, in the same order."
                 )
 
 
@@ -159,10 +154,13 @@ def _find_pair(groups: DPGroupBy, pair: Any) -> list[list[int]]:
     """Check the parameter `pair`, and return the index of each group in a list."""
     cells = list(zip(*groups.keys_, strict=True))
     pair = [group if isinstance(group, tuple) else (group,) for group in pair]
-    if len(pair) != 2 or not all(group in cells for group in pair):
-        raise ValueError(f"`pair` must contain two groups of keys_, got {pair}.")
-    if all(a == b or TOTAL in (a, b) for a, b in zip(*pair, strict=True)):
-        raise ValueError(f"`pair` must be two groups without common rows, got {pair}.")
+    is_found = len(pair) == 2 and all(group in cells for group in pair)
+    if not is_found or all(
+        a == b or TOTAL in (a, b) for a, b in zip(*pair, strict=True)
+    ):
+        raise ValueError(
+            f"`pair` must contain two groups of keys_, without common rows, got {pair}."
+        )
     return [[cells.index(group)] for group in pair]
 
 
@@ -195,16 +193,11 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
             elif probability is not None:
                 noise, ranks = _measure_quantile(groups, name, float(probability))
                 found[name] = noise, n * (ranks / largest) ** 2, degrees
-    return {
-        name: np.array(
-            [
-                groups.estimates_[name][:, 0],
-                np.sqrt(noise**2 + sampled * sampling),
-                degrees,
-            ]
-        )
-        for name, (noise, sampling, degrees) in found.items()
-    }
+    estimates = {}
+    for name, (noise, sampling, degrees) in found.items():
+        error = np.sqrt(noise**2 + sampled * sampling)
+        estimates[name] = np.array([groups.estimates_[name][:, 0], error, degrees])
+    return estimates
 
 
 def _measure_quantile(groups: DPGroupBy, name: str, p: float) -> tuple[Floats, Floats]:
