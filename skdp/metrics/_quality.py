@@ -88,26 +88,24 @@ def grade_estimates(
         raise TypeError(f"`table` must be a dataframe, got {type(table).__name__}.")
     frame = nw.from_native(table, eager_only=True).to_pandas().copy()
     names = list(map(str, frame))
-    ends = []
+    ends = {}
     for index, (name, following) in enumerate(pairwise(names)):
         if name.endswith("lower") and following == f"{name[:-5]}upper":
-            ends.append(index)
-    labels = [f"{names[end][:-5]}quality" for end in ends]
-    if not ends or not set(labels).isdisjoint(names):
+            ends[f"{name[:-5]}quality"] = index
+    if not ends or not ends.keys().isdisjoint(names):
         raise ValueError(
             "`table` must have columns with intervals, and no quality letters, got "
             f"{names}."
         )
-    for end, label in reversed([*zip(ends, labels, strict=True)]):
+    for label, end in reversed(ends.items()):  # insertions move columns on the right
         # An estimate, its standard error if it has one, and its interval are neighbors.
         has_error = names[end - 1].endswith("std_error")
         part = frame.columns[end - 1 - has_error : end + 2]
         letters = _grade(frame[part].astype(float).to_numpy(), z)
         if suppress:
-            for name in part:
-                whole = frame[name].dtype.kind in "iu"
-                column = frame[name].astype("Int64") if whole else frame[name]
-                frame[name] = column.mask(letters == WORST)
+            whole = frame[part].select_dtypes("integer")
+            frame = frame.astype(dict.fromkeys(whole, "Int64"))
+            frame.loc[letters == WORST, part] = None
         frame.insert(end + 2, label, letters)
     library = choose_library(table)
     if library == "pyarrow":

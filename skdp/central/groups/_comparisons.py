@@ -173,7 +173,7 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
     found = {}
     if COUNT in groups.estimates_:
         value, noise, *_ = groups.estimates_[COUNT].T
-        found[COUNT] = noise, np.maximum(value, 0) + noise, np.full(value.shape, 1e9)
+        found[COUNT] = noise, np.maximum(value, 0) + noise, value + np.inf
     if groups._moments is None or groups._statistics.keys() <= {"std", "var"}:
         raise ValueError(
             "`statistics` must contain 'count' for a comparison, got none."
