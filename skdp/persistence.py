@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -230,7 +230,7 @@ def load(
     token = _READER.set(reader)
     message, unknown = "", set()
     try:
-        known = _list_trusted()
+        known = _list_trusted(tuple(sys.modules))
         json.loads(_read_schema(data), object_hook=partial(_check_node, known))
         types = skops.io.get_untrusted_types(data=data)
         unknown = set(types) - known.keys() - set(trusted)
@@ -305,17 +305,20 @@ def _read_schema(data: bytes) -> bytes:
     return members.read("schema.json")
 
 
-def _list_trusted() -> dict[str, bool]:
+@lru_cache(maxsize=1)
+def _list_trusted(loaded: tuple[str, ...]) -> dict[str, bool]:
     """Return the names in files that `load` trusts in addition to the names of skops; True for a function.
 
+    `loaded` are the names of all modules that Python has loaded.
     Classes are trusted in each module that defines a public name, because fitted
     estimators have parts of other classes, such as the scorer of a search.
     """
     trusted = dict.fromkeys(_TRUSTED, False) | dict.fromkeys(_FUNCTIONS, True)
     modules = set()
-    for name, module in list(sys.modules.items()):
+    for name in loaded:
         if not name.startswith("sklearn.") or re.search(r"\._|\.externals", name):
             continue
+        module = sys.modules[name]
         modules.add(name)
         for attribute in getattr(module, "__all__", ()):
             found = vars(module).get(attribute)

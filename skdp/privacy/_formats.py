@@ -57,7 +57,9 @@ def check_failure(value: Any) -> float:
 
 def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
     """Return a real number as a fraction; None if it is not finite as a float."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+    if isinstance(value, bool | np.bool_) or not isinstance(
+        value, float | Fraction | Real
+    ):
         raise TypeError(f"`{name}` must be {expected}, got {type(value).__name__}.")
     try:
         nearest = float(value)

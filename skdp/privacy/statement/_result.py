@@ -401,6 +401,7 @@ def _list_fact(fact: Fact) -> dict[str, Any]:
     return row | names | {"protection": fact.protection}
 
 
+@cache
 def _load_template() -> Any:
     """Return the jinja2 template of the HTML page."""
     try:
