@@ -37,6 +37,7 @@ from skdp.central._supervised import (
 from skdp.central.additive._backfitting import (
     BOUND_EPOCHS,
     MAX_EPOCHS,
+    MIN_BINS,
     MIN_EPOCHS,
     TARGET_UNIT,
     ClassResiduals,
@@ -44,9 +45,6 @@ from skdp.central.additive._backfitting import (
     NumberResiduals,
     Start,
     backfit,
-)
-from skdp.central.additive._smoothing import (
-    MIN_BINS,
     choose_sizes,
     cut_finely,
     merge_to_bins,
