@@ -473,3 +473,12 @@ def test_private_parts_that_are_not_followed_are_named_with_a_remedy():
 
 def test_lazy_objects_in_an_estimator_are_not_evaluated():
     assert skdp.privacy_statement(OtherWrapper(LazyObject()), X).total is None
+
+
+def test_protected_weights_are_not_listed_as_unprotected():
+    """Weights were among the protected columns, and among what is not covered."""
+    groups = skdp.DPGroupBy(1.0, by=None, bounds=(0.0, 100.0), max_weight=2.0)
+    record = skdp.privacy_statement(groups.fit(AGE, sample_weight=np.ones(len(AGE)))).to_dict()
+    assert "sample_weight" in record["meaning"]["protected"]
+    (about_weights,) = [text for text in record["not_covered"] if "sample weights" in text]
+    assert "that are not among the protected columns" in about_weights

@@ -528,20 +528,8 @@ class DPGroupBy(WeightedStatistic):
             make_label_decoders(groups, library)
             weight = rows.names[-1:] if max_weight is not None else ()
             rows = rows.select([*domain.columns, *names, *weight] or rows.names[:1])
-            (sums,) = sum_by_cells(  # also finds undeclared keys
-                rows,
-                domain,
-                [range(len(domain.columns))],
-                bounds if is_summed else bounds[:0],
-                self.handle_unknown,
-                missing=True,
-                max_weight=max_weight,
-            )
-            numbers = sums.numbers(squares=self._has_squares)
-            if COUNT in self._statistics:
-                counts = sums.rows[:, np.newaxis] // (GRID // step)
-                numbers = np.hstack([counts.astype(object), numbers])
-
+            summed = bounds if is_summed else bounds[:0]
+            numbers = self._sum_groups(rows, domain, summed, step)
         excluded = None
         if rows.rows_by_person is not None:
             excluded = _sum_excluded(rows.rows_by_person, budget)
@@ -573,6 +561,25 @@ class DPGroupBy(WeightedStatistic):
         public = groups, threshold, library, names
         exact = numbers, bounds, unit, quantiles, excluded, public
         return Plan(exact, noises, "; ".join(mechanisms), losses, delta=delta)
+
+    def _sum_groups(
+        self, rows: Batches, domain: Domain, bounds: Floats, step: int
+    ) -> NDArray[Any]:
+        """Return the integers of each cell that get noise, (n_cells, n_numbers); undeclared keys raise an error."""
+        (sums,) = sum_by_cells(
+            rows,
+            domain,
+            [range(len(domain.columns))],
+            bounds,
+            self.handle_unknown,
+            missing=True,
+            max_weight=self.max_weight,
+        )
+        numbers = sums.numbers(squares=self._has_squares)
+        if COUNT in self._statistics:
+            counts = sums.rows[:, np.newaxis] // (GRID // step)
+            numbers = np.hstack([counts.astype(object), numbers])
+        return numbers
 
     @property
     def _finds_keys(self) -> bool:
