@@ -19,13 +19,13 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "_static" / "counts.svg"
 BLOCK = re.compile(
-    r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```",
+    r"```python\n(?P<code>(?:(?!```).)*)```\n\n```text\n(?P<output>.*?)```",
     re.DOTALL,
 )
 
 
 def main() -> None:
-    """Run the first example of the README with a seed."""
+    """Run the example of the README that has an output, with a seed."""
     readme = README.read_text(encoding="utf-8")
     block = BLOCK.search(readme)
     assert block is not None

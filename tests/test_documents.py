@@ -101,7 +101,7 @@ def test_guesses_are_rounded_as_in_statements():
             assert found.groups() == numbers
         guesses[epsilon] = guess, of_noise
     known = [guesses[epsilon] for epsilon in ("0.5", "1", "3", "10")]
-    stated = re.search(r"\^ε\): ([\d.]+) % at ε = 0.5, ([\d.]+) % at 1, ([\d.]+) % at 3", README).groups()
+    stated = re.search(r"\)\$: ([\d.]+) % at ε = 0.5, ([\d.]+) % at 1, ([\d.]+) % at 3", README).groups()
     assert stated == tuple(pure for pure, _ in known[:3])
     noisy = re.search(r"correct in ([\d.]+), ([\d.]+),\s+([\d.]+) and ([\d.]+) %", README).groups()
     assert noisy == tuple(noise for _, noise in known)

@@ -1,9 +1,10 @@
-"""The lines of each page, of which the search shows the one that fits a question best."""
+"""Words of the search that are not on a page, and the lines of a page, of which the search shows the best one."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,22 @@ from docutils import nodes
 # Pages that contain nearly all words.
 EXCLUDED = re.compile("notebooks/|gallery/|project/changelog|genindex")
 MAX_LETTERS = 240
+WORDS = Path(__file__).parent.parent / "search_words.toml"
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Write the lines when the pages are built."""
+    """Add the words when a page is read, and write the lines when the pages are built."""
+    app.connect("source-read", add_words)
     app.connect("build-finished", write_lines)
     return {"parallel_read_safe": True}
+
+
+def add_words(app: Any, docname: str, source: list[str]) -> None:
+    """Add an index directive with the words of a page above its text."""
+    words = tomllib.loads(WORDS.read_text(encoding="utf-8")).get(docname)
+    if words:
+        app.env.note_dependency(str(WORDS))
+        source[0] = f"```{{index}} {', '.join(words)}\n```\n\n{source[0]}"
 
 
 def write_lines(app: Any, error: Exception | None) -> None:
