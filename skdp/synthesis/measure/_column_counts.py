@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from skdp._arrays import Floats, Indices, Integers
 from skdp.randomness import ByteSource
 from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
+from skdp.synthesis.measure._marginal_scores import group_rare_values
 from skdp.synthesis.measure._private_counts import (
     MIN_STD_ERROR,
     NoiseBudget,
     PrivateCells,
     Sensitivity,
 )
-from skdp.synthesis.measure._scores import group_rare_values
 from skdp.synthesis.model import Cross, Marginal, NoisyCounts, estimate_proportions
 from skdp.synthesis.private._column_records import ColumnRecords
 from skdp.synthesis.private._number_cells import Shape

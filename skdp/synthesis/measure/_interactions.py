@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices
+from skdp.synthesis.measure._marginal_scores import NOISE_COST
 from skdp.synthesis.measure._plan import MarginalPlan
 from skdp.synthesis.measure._private_counts import (
     MEAN_ABSOLUTE,
     PrivateCounts,
     PrivateScores,
 )
-from skdp.synthesis.measure._scores import NOISE_COST
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,

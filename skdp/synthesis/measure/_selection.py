@@ -38,14 +38,7 @@ from skdp.synthesis.measure._interactions import (
     find_interactions,
     plan_search,
 )
-from skdp.synthesis.measure._plan import MarginalPlan, is_within
-from skdp.synthesis.measure._private_counts import (
-    MEAN_ABSOLUTE,
-    NoiseBudget,
-    PrivateCounts,
-    groups_of,
-)
-from skdp.synthesis.measure._scores import (
+from skdp.synthesis.measure._marginal_scores import (
     SCORE_FRACTION,
     Candidates,
     IndependentColumns,
@@ -53,6 +46,13 @@ from skdp.synthesis.measure._scores import (
     group_rare_values,
     join_scores,
     score_guesses,
+)
+from skdp.synthesis.measure._plan import MarginalPlan, is_within
+from skdp.synthesis.measure._private_counts import (
+    MEAN_ABSOLUTE,
+    NoiseBudget,
+    PrivateCounts,
+    groups_of,
 )
 from skdp.synthesis.measure._target_table import measure_target_table
 from skdp.synthesis.model import (
