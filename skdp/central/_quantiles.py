@@ -47,6 +47,9 @@ MAX_LOG_CANDIDATES = Fraction(20)
 # distance of a candidate from 0.
 N_OCTAVES = 32
 
+# Candidates per block, whose powers fit in the cache.
+MAX_BLOCK = 1 << 12
+
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
 
@@ -151,12 +154,23 @@ class Candidates:
         top = max(abs(self.first), abs(self.last), 1).bit_length() - 1
         return max(top - N_OCTAVES, 0), top
 
+    @cached_property
+    def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """The powers of 100, (n_levels, 1), and units; by the bits of a distance, the units before and a shift."""
+        lowest, top = self._octaves
+        spacings, units = np.array(self._levels).T
+        octaves = np.clip(np.arange(64) - 1, lowest, top)
+        return spacings[:, np.newaxis], units, (octaves - lowest) << top, top - octaves
+
     def _sum_levels(self, candidate: Any) -> Any:
         """Return the units of the numbers from 0 to before a candidate for the powers of 100 that divide them."""
-        total, negative = 0, -candidate
-        for spacing, units in self._levels:
-            total = total - units * (negative // spacing)  # rounded up
-        return total
+        # Quotients are rounded up.
+        if isinstance(candidate, int):
+            return -sum(
+                units * (-candidate // spacing) for spacing, units in self._levels
+            )
+        spacings, units, *_ = self._tables
+        return -(units @ (-candidate // spacings))
 
     def _sum_octaves(self, candidate: Any) -> Any:
         """Return the units of the numbers from 0 to before a candidate for their distances from 0."""
@@ -164,12 +178,14 @@ class Candidates:
         is_negative = candidate < 0
         size = abs(candidate) + is_negative  # the number of smaller distances
         if isinstance(size, int):
-            octave: Any = min(max(size.bit_length() - 1, lowest), top)
-        else:
-            octave = np.clip(np.frexp(size)[1] - 1, lowest, top).astype(np.int64)
-        units = ((octave - lowest) << top) + (size << (top - octave))
-        # Zero is not negative.
-        return units + is_negative * ((1 << (top - lowest)) - 2 * units)
+            octave = min(max(size.bit_length() - 1, lowest), top)
+            units = ((octave - lowest) << top) + (size << (top - octave))
+            # Zero is not negative.
+            return (1 << (top - lowest)) - units if is_negative else units
+        *_, before, shifts = self._tables
+        n_bits = np.frexp(size)[1]
+        units = before[n_bits] + (size << shifts[n_bits])
+        return np.where(is_negative, (1 << (top - lowest)) - units, units)
 
     @cached_property
     def _units_before(self) -> tuple[int, int]:
@@ -184,6 +200,9 @@ class Candidates:
 
     def find_start(self, candidate: Any) -> Any:
         """Return the start of the interval of a candidate on the line; the interval ends at the next start."""
+        if not isinstance(candidate, int) and len(candidate) > MAX_BLOCK:
+            blocks = np.array_split(candidate, -(-len(candidate) // MAX_BLOCK))
+            return np.concatenate(list(map(self.find_start, blocks)))
         of_levels, of_octaves = self._units_before
         before = self._scale * (self._sum_levels(candidate) - of_levels)
         return before + self._sum_octaves(candidate) - of_octaves
@@ -282,6 +301,14 @@ class Masses:
         n_before, n_until = self.n_before[cell : cell + 2].tolist()
         return VALUE_MASS * n_before + part * (n_until - n_before)
 
+    def find_first_cut(self, mass: int) -> int:
+        """Return the first cut with at least a mass on its left, see `find_first_cuts`."""
+        cell = int(self.n_before.searchsorted(-(-mass // VALUE_MASS))) - 1
+        n_before, n_until = self.n_before[cell : cell + 2].tolist()
+        part = -((VALUE_MASS * n_before - mass) // (n_until - n_before))
+        start = int(self.starts[cell])
+        return start * VALUE_MASS + part * int(self._widths[cell])
+
     def find_first_cuts(self, masses: NDArray[Any]) -> list[int]:
         """Return the first cut with at least a mass on its left, for masses from 1 to the mass of all values.
 
@@ -301,8 +328,7 @@ class Masses:
 
     def count_below(self, candidates: Integers) -> Integers:
         """Count the values below each candidate; (n_candidates,)."""
-        starts = self.candidates.find_start(candidates)
-        return self.n_before[np.searchsorted(self.starts, starts)]
+        return self.n_before[self.numbers.searchsorted(candidates)]
 
 
 def read_masses(
@@ -618,23 +644,24 @@ class CutScores:
         """Return the first cuts whose mass exceeds the target by at least `excesses`; ``high + 1`` if there is none.
 
         A cut is a position on the line of candidates in units of ``1 / VALUE_MASS``. The target and `excesses` are
-        multiplied by the denominator of the fraction, and at most it times the mass of all values.
+        ascending, multiplied by the denominator of the fraction, and at most it times the mass of all values.
         """
         largest = 2 * self.fraction.denominator * self.masses.total * VALUE_MASS
         dtype = np.int64 if largest < 1 << 62 else object
         sums = np.array(excesses, dtype) + self._target
         masses = -(-sums // self.fraction.denominator)  # rounded up
         start, stop = self._masses_of_limits
-        cuts = np.full(masses.size, self.low, object)
-        cuts[masses > stop] = self.high + 1
-        inside = np.flatnonzero((masses > start) & (masses <= stop))
-        cuts[inside] = self.masses.find_first_cuts(masses[inside])
-        return cuts.tolist()
+        first, last = masses.searchsorted([start, stop], "right").tolist()
+        inside = self.masses.find_first_cuts(masses[first:last])
+        after = [self.high + 1] * (len(masses) - last)
+        return [self.low] * first + inside + after
 
     @cached_property
     def _smallest_distance(self) -> int:
         """Minus the best score."""
-        nearest = min(self._find_first_cuts([0])[0], self.high)
+        start, _ = self._masses_of_limits
+        mass = -(-self._target // self.fraction.denominator)  # rounded up
+        nearest = self.masses.find_first_cut(mass) if mass > start else self.low
         return min(self._distance(nearest), self._distance(max(nearest - 1, self.low)))
 
     def find_cuts_within(self, deficits: Sequence[int]) -> list[tuple[int, int]]:
@@ -642,16 +669,19 @@ class CutScores:
 
         The deficits are ascending, and all ranges after the first range of all cuts are omitted.
         """
-        smallest = self._smallest_distance
-        largest = max(self._distance(self.low), self._distance(self.high)) - smallest
-        n_partial = bisect_left(deficits, largest)
-        distances = [smallest + deficit for deficit in deficits[:n_partial]]
-        cuts = self._find_first_cuts(
-            [-distance for distance in distances]
-            + [distance + 1 for distance in distances]
+        smallest, low = self._smallest_distance, self.low
+        target, denominator = self._target, self.fraction.denominator
+        largest = max(
+            abs(denominator * mass - target) for mass in self._masses_of_limits
         )
-        limits = [cut - self.low for cut in cuts]
-        ranges = list(zip(limits[:n_partial], limits[n_partial:], strict=True))
+        n_partial = bisect_left(deficits, largest - smallest)
+        distances = [smallest + deficit for deficit in deficits[:n_partial]]
+        # Ascending: from the farthest cut before the best one to the farthest after it.
+        excesses = [-distance for distance in reversed(distances)]
+        excesses += [distance + 1 for distance in distances]
+        limits = [cut - low for cut in self._find_first_cuts(excesses)]
+        starts, stops = limits[:n_partial], limits[n_partial:]
+        ranges = list(zip(reversed(starts), stops, strict=True))
         if n_partial < len(deficits):
             ranges.append((0, self.high - self.low + 1))
         return ranges
@@ -731,8 +761,6 @@ def score_endpoints(
     # The first candidate has no value below it, so that some candidate has the distance 0.
     numbers = [0, *(n_added + n for n in (*below.tolist()[1:], masses.total))]
     target = a * masses.total
-    scores = [
-        -max(b * n - target, target - b * up_to_next, 0)
-        for n, up_to_next in pairwise(numbers)
-    ]
+    excesses = [b * n - target for n in numbers]
+    scores = [-max(now, -next_, 0) for now, next_ in pairwise(excesses)]
     return candidates, scores, rate

@@ -190,6 +190,7 @@ def test_octaves_have_equal_parts_of_the_line(bounds):
 def test_line_of_all_small_ranges_has_the_stated_weights(monkeypatch, n_octaves):
     monkeypatch.setattr(f"{MODULE}.N_OCTAVES", n_octaves)
     monkeypatch.setattr(f"{MODULE}.VALUE_MASS", 1)
+    monkeypatch.setattr(f"{MODULE}.MAX_BLOCK", 16)
     for low, high in itertools.combinations(range(-20, 21), 2):
         line = Candidates(float(low), float(high), 0)
         top = max(-low, high).bit_length() - 1
