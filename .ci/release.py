@@ -123,6 +123,8 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     )
     if SITE is None:
         print("note: no host: warnings link to files in the wheel")
+    if "**Contact:** none" in (ROOT / "SECURITY.md").read_text(encoding="utf-8"):
+        print("note: no contact for security reports in SECURITY.md")
 
 
 def check_installed(wheel: Path, environment: Path) -> None:

@@ -45,6 +45,14 @@ def test_each_fault_names_an_existing_test():
     assert [name for name in named if name not in defined] == []
 
 
+def test_fields_of_the_release_checklist_exist():
+    page = (ROOT / "docs" / "project" / "release.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|`]+ \| `(\S+)` \| `((?:\\\||[^`])+)`", page, re.MULTILINE)
+    assert len(rows) == 5
+    absent = [row for row in rows if row[1].replace("\\|", "|") not in (ROOT / row[0]).read_text(encoding="utf-8")]
+    assert absent == []
+
+
 def test_architecture_lists_every_package():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rooms = [path for path in (ROOT / "skdp").iterdir() if path.name[0] != "_" and path.suffix in ("", ".py")]
