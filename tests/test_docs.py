@@ -272,6 +272,15 @@ def test_names_in_text_and_code_link_to_the_api():
             assert context["body"].count('href="api/generated/skdp.DPMean.html#skdp.DPMean"') == n_links, text
 
 
+def test_identifiers_may_break_between_their_words():
+    link_names = runpy.run_path(str(DOCS / "_ext" / "skdp_names.py"))["_link_names"]
+    literal = '<code class="docutils literal notranslate"><span class="pre">max_rows_per_person=3.5</span></code>'
+    context = {"body": f"<h1>skdp.central.DPMean<a>#</a></h1>{literal}"}
+    link_names(SimpleNamespace(), "guide/install", "", context, None)
+    assert "<h1>skdp.<wbr/>central.<wbr/>DPMean<a>" in context["body"]
+    assert ">max_<wbr/>rows_<wbr/>per_<wbr/>person=3.5<" in context["body"]
+
+
 def test_long_lines_of_examples_may_break():
     link_names = runpy.run_path(str(DOCS / "_ext" / "skdp_names.py"))["_link_names"]
     linked = '<a class="sphx-glr-backref"><span class="n">DPMean</span></a>'

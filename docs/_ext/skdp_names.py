@@ -37,7 +37,11 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _IMAGE = re.compile(r'<img [^>]*class = "sphx-glr-single-img"/>')
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=_)(?=\w)")
+# Between the words of an identifier, where a narrow screen may break it.
+_HUMP = re.compile(
+    r"(?<=[a-z])(?=[A-Z])|(?<=_)(?=\w)|(?<=[a-z]\.)(?=[A-Za-z])"
+)
+_WORDS = re.compile(r'(?<=<span class="pre">)[^<]+|(?<=<h1>)[^<]+')
 
 
 def _link(app: Any, page: str, name: str, text: str) -> str:
@@ -78,7 +82,9 @@ def _link_names(
     def replace(match: re.Match[str]) -> str:
         part = match[0]
         if part.startswith("<code"):
-            return _NAME_IN_LITERAL.sub(in_literal, part, count=1)
+            part = _NAME_IN_LITERAL.sub(in_literal, part, count=1)
+        if part.startswith(("<code", "<h1")):
+            return _WORDS.sub(lambda x: _HUMP.sub("<wbr/>", x[0]), part)
         if not part.startswith("<div"):
             return part
         if re.match(r"<div [^>]*highlight-(text|none)", part):
