@@ -311,3 +311,12 @@ def test_large_table_is_counted_by_marginal():
     synthesizer = DPMarginalSynthesizer(5.0, domain=domain, random_state=0)
     fitted = synthesizer.fit(polars.from_pandas(rows).lazy())
     assert max(len(names) for names in fitted.selected_cliques_) == 3
+
+
+def test_found_bins_keep_listed_marginals_within_the_limit_of_cells(monkeypatch):
+    """Marginals are checked with ten bins for each column without declared ones, and more bins are found."""
+    monkeypatch.setattr("skdp.synthesis.measure._plan.MAX_TABLE_CELLS", 10**5)
+    rows = pd.DataFrame(np.random.default_rng(0).random((20_000, 5)), columns=list("abcde"))
+    domain = {name: Interval(0.0, 1.0) for name in rows}
+    fitted = DPMarginalSynthesizer(100.0, domain=domain, marginals=[tuple("abcde")], random_state=0).fit(rows)
+    assert fitted.marginals_[0].counts.size == 8**5

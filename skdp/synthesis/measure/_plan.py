@@ -108,6 +108,16 @@ class MarginalPlan:
                 selected.append(clique)
         return selected
 
+    def count_listed(self) -> tuple[int, int]:
+        """Return the number of cells of the largest clique of a model with the listed marginals, and of all cliques."""
+        return self.start_elimination(self.cliques or ())[0].n_cells
+
+    def allows_listed(self) -> bool:
+        """Return whether a model with the listed marginals is small enough."""
+        largest, total = self.count_listed()
+        is_small = total <= CLIQUES_PER_MODEL * MAX_TABLE_CELLS
+        return is_small and largest <= MAX_TABLE_CELLS
+
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of `order` columns, with the number of marginals of the workload that contain each."""
         n_uses = Counter[Clique]()
@@ -194,8 +204,8 @@ def make_plan(
         workload=cliques,
         target=_read_target(target, marginals, domain),
     )
-    largest, total = plan.start_elimination(plan.cliques or ())[0].n_cells
-    if largest > MAX_TABLE_CELLS or total > CLIQUES_PER_MODEL * MAX_TABLE_CELLS:
+    largest, total = plan.count_listed()
+    if not plan.allows_listed():
         raise ValueError(
             f"`marginals` must require at most {MAX_TABLE_CELLS:,} cells per table and "
             f"{CLIQUES_PER_MODEL * MAX_TABLE_CELLS:,} in total, got {largest:,} and "

@@ -115,22 +115,34 @@ def measure_table(
     `form` has the public facts of the records.
     """
     private = PrivateCounts(records, budget, source)
-    max_bins = _limit_bins(form.domain, plan.max_cells)
+    max_bins = _limit_bins(form.domain, plan)
     domain, numbers = measure_cells(private, form.domain, form.cells, max_bins)
     return measure_and_fit(private, plan.with_domain(domain), numbers), domain
 
 
-def _limit_bins(domain: Domain, max_cells: int) -> int:
-    """Return the largest number of found bins such that any clique of four columns has at most `max_cells` cells."""
+def _limit_bins(domain: Domain, plan: MarginalPlan) -> int:
+    """Return the largest number of found bins such that cliques have at most `max_cells` cells, and listed ones fit.
+
+    These are all cliques of four columns, and the cliques of a model with the listed marginals.
+    """
     sizes = []
+    is_found = []
     for name in domain.columns:
         values = domain[name]
-        if not isinstance(values, Interval) or values.has_bins:
+        is_found.append(isinstance(values, Interval) and not values.has_bins)
+        if not is_found[-1]:
             sizes.append(len(values))
-    n_found = max(1, min(4, len(domain.columns) - len(sizes)))
+    n_found = max(1, min(4, sum(is_found)))
     n_cells = math.prod(sorted(sizes, reverse=True)[: 4 - n_found])
     # Quarters of the records have whole numbers of bins.
-    return 4 * max(1, int((max_cells / n_cells) ** (1 / n_found) / 4))
+    n_bins = 4 * max(1, int((plan.max_cells / n_cells) ** (1 / n_found) / 4))
+    while plan.cliques and n_bins > 4:
+        refined = tuple(np.where(is_found, n_bins, plan.sizes).tolist())
+        structure = replace(plan.structure, sizes=refined)
+        if replace(plan, structure=structure).allows_listed():
+            break
+        n_bins -= 4
+    return n_bins
 
 
 def measure_and_fit(
