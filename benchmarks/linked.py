@@ -238,7 +238,7 @@ LIMITS = {"without noise": fit_exactly, "real people resampled": resample}
 CONSTANTS: dict[str, Any] = {"as they are": synthesize}
 VALUES = {
     "measure._event_columns.PEOPLE_FRACTION": [Fraction(1, 10), Fraction(2, 5)],
-    "measure._scores.FAVORED_WEIGHT": [1.0, 30.0],
+    "measure._marginal_scores.FAVORED_WEIGHT": [1.0, 30.0],
     "answers._events.N_SIMULATIONS": [0, 1, 3],
     "answers._events.N_SIMULATED": [5_000, 80_000],
 }
