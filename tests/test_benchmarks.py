@@ -45,6 +45,7 @@ SLOW_SCRIPTS = {
     "fairness",
     "linked",
     "local_speed",
+    "ordinary_tables",
     "synthesis",
     "synthesis_numbers",
 }

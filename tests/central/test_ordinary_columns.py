@@ -147,7 +147,7 @@ def test_intervals_of_an_indicator_of_twenty_rows_beside_other_columns_cover():
 
 
 @pytest.mark.parametrize("share", [0.03, pytest.param(0.01, marks=pytest.mark.long)])
-@pytest.mark.parametrize("target_bounds", [(-10, 40), (-12, 38)])
+@pytest.mark.parametrize("target_bounds", [(-10, 40), pytest.param((-12, 38), marks=pytest.mark.long)])
 @pytest.mark.parametrize("n_draws", often([N_DRAWS, 200], [N_DRAWS]))
 def test_intervals_of_a_rare_indicator_cover_for_any_bounds_of_the_target(target_bounds, share, n_draws):
     """The coefficient of -3 was half too large, because the rows of the indicator were shortened, then clipped."""

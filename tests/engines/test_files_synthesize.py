@@ -154,7 +154,7 @@ def test_invalid_parameters_raise_an_error(rows, tmp_path, monkeypatch, options,
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-@pytest.mark.parametrize("max_rows", [1, 3])
+@pytest.mark.parametrize("max_rows", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_rows_of_a_person_are_limited(source, rows, tmp_path, max_rows):
     found = make_synthesizer(max_rows_per_person=max_rows, marginals="independent")
     synthesize_file(source, tmp_path / "out.parquet", found, person="person", n_samples=9)

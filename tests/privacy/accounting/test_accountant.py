@@ -18,7 +18,7 @@ from tests.privacy.accounting.enumerated import outcomes_of, pair_of, small_mix,
     ("points", "steps", "mixes"),
     [
         (1 << 4, 1 << 1, 50),
-        (1 << 6, 1 << 3, 50),
+        pytest.param(1 << 6, 1 << 3, 50, marks=pytest.mark.long),
         (1 << 13, 1 << 9, 50),
         pytest.param(1 << 13, 1 << 9, 500, marks=pytest.mark.long),
     ],

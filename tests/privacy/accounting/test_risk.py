@@ -460,7 +460,7 @@ def test_attack_on_gaussian_counts_attains_the_bound(epsilon):
 
 
 def test_attack_on_ten_laplace_counts_attains_the_bound_of_fixed_releases():
-    n, rounds = 20_000, []
+    n, rounds = 8_000, []
     for seed in range(10):
         *counts, guarantee = draw_noisy_counts(0.3, n, seed)
         rounds.append([np.abs(count) - np.abs(count - 1) for count in counts])
