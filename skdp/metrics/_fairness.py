@@ -334,6 +334,7 @@ def debiased_fairness(
     --------
     fairness_report : The same metrics for known groups.
     joint_distribution : Estimate the distribution of labels, predictions and groups.
+    scores_from_counts : AUC, ROC curve and calibration.
 
     Notes
     -----
@@ -577,7 +578,7 @@ def read_counts(
     if max_weight is None and (table["count"].to_numpy(float) % 1 != 0).any():
         raise ValueError(
             "`counts` must be numbers of rows, got fractions, such as sums of weights. "
-            "Release the counts without weights."
+            "Release the counts without weights, or use debiased_fairness for reports."
         )
     unit = 1.0 if max_weight is None else check_epsilon(max_weight, name="max_weight")
     for name, column in (("count", "count"), ("std_error", "count_std_error")):

@@ -33,8 +33,9 @@ from skdp.oracles import project_to_simplex
 from skdp.survey import PerHalf, ReportDesign
 from skdp.tables import is_frame, wrap_table
 
-# Attribute of a table of estimated counts: the columns whose values are from reports.
-REPORTED = "reported_columns"
+# Attributes of a table of estimated counts: the columns whose values are from reports, and
+# True if counts are sums of weights.
+REPORTED, WEIGHTED = "reported_columns", "is_weighted"
 
 
 def debias_groups(
@@ -256,7 +257,8 @@ def joint_distribution(
         Columns ``count, std_error, share``, indexed by ``y_true``, ``y_pred`` and the
         columns of the groups. Counts of a combination of labels add up to its number of
         rows, or their weight; ``share`` is the proportion of all rows. The standard error of the
-        unbiased count accounts for the noise of the reports only.
+        unbiased count accounts for the noise of the reports only. The attributes
+        (``attrs``) are for `scores_from_counts`: the columns of the reports.
 
     Raises
     ------
@@ -274,6 +276,7 @@ def joint_distribution(
     See Also
     --------
     debiased_fairness : Rates of groups and their differences.
+    scores_from_counts : ROC curve and AUC from this table.
 
     Notes
     -----
@@ -334,6 +337,6 @@ def joint_distribution(
         names = [*label_columns, *index.names]
         index = pd.MultiIndex.from_product(levels, names=names)
     result = pd.DataFrame(table, index=index)
-    if sample_weight is None:
-        result.attrs[REPORTED] = list(domain.columns)
+    result.attrs[REPORTED] = list(domain.columns)
+    result.attrs[WEIGHTED] = sample_weight is not None
     return result

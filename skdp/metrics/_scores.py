@@ -12,7 +12,7 @@ from skdp.domain import Interval
 from skdp.metrics._fairness import group_cells, read_counts, warn_of_undefined
 from skdp.metrics._labels import code_cells, find_positive_label, parse_column
 from skdp.metrics._rates import RateSums, score_rates
-from skdp.metrics._reported_groups import REPORTED
+from skdp.metrics._reported_groups import REPORTED, WEIGHTED
 from skdp.randomness import check_size
 
 # Log odds of the largest inner edge of the bins of probabilities: 0.9991.
@@ -100,8 +100,8 @@ def scores_from_counts(
     positive_label : label, default=None
         Label with large scores. If None, it is 1, and all labels must be 0 and 1, or False and True.
     max_weight : float, optional
-        The `max_weight` of the release, if the counts are sums of weights. For up to k rows of a person, k times as
-        large, and k without weights.
+        The largest weight, if the counts are sums of weights. For up to k rows of a person, k times as large, and k
+        without weights.
     confidence_level : float, default=0.95
         Coverage probability of each interval.
 
@@ -192,10 +192,12 @@ def scores_from_counts(
     level = check_confidence_level(confidence_level)
     names = [] if sensitive_features is None else sensitive_features
     names = list(names) if isinstance(names, list) else [names]
-    reported = getattr(counts, "attrs", {}).get(REPORTED, ())
-    unit = 1 if reported else max_weight
+    attributes = getattr(counts, "attrs", {})
+    is_reported = y_true in attributes.get(REPORTED, ())
+    if max_weight is None and not attributes.get(WEIGHTED, True):
+        max_weight = 1.0
     table, positive_label = read_counts(
-        counts, [y_true, y_score, *names], positive_label, unit
+        counts, [y_true, y_score, *names], positive_label, max_weight
     )
     labels = parse_column(table[y_true], "y_true")
     label = find_positive_label(positive_label, y_true=labels)
@@ -224,7 +226,7 @@ def scores_from_counts(
     for group, name in enumerate(group_cells(cells, names, None)[0]):
         with np.errstate(divide="ignore", invalid="ignore"):
             counted, noise = sums[:, group]
-            scores = _score_group(bins, counted, noise, level, y_true in reported)
+            scores = _score_group(bins, counted, noise, level, is_reported)
         warn_of_undefined(scores, is_reported=True, stacklevel=3)
         # The dtype object keeps tuples of values.
         scores.insert(1, "group", pd.Series([name] * len(scores), dtype=object))

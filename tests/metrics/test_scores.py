@@ -214,7 +214,7 @@ def test_noise_adds_the_squared_derivatives_of_all_counts():
     assert added == pytest.approx(9 * (derivatives**2).sum(), rel=1e-5)
 
     table = cells(COUNTS, 3.0)
-    table.attrs["reported_columns"] = ["label"]
+    table.attrs |= {"reported_columns": ["label"], "is_weighted": False}
     reported = scores_from_counts(table, "label", "score")["std_error"][0] ** 2 - auc_error(COUNTS, 0.0) ** 2
     opposite = derivatives[:, 1] - derivatives[:, 0]
     assert reported == pytest.approx(9 * (opposite**2).sum(), rel=1e-5)
@@ -300,6 +300,19 @@ def test_reports_without_noise_give_the_metrics_of_the_rows():
         for group, rows in ROWS.groupby("sex"):
             auc = select(table, "roc_auc", group)["value"].item()
             assert auc == pytest.approx(roc_auc_score(rows["label"], rows["grade"]), abs=1e-9)
+
+
+def test_weighted_reports_of_labels_require_the_largest_weight():
+    """Weights of 3 are 3 times as many rows, but not 3 times as accurate, and the noise of both labels is opposite."""
+    encoder = RandomizedResponseEncoder(1.0, categories={"label": [0, 1]}, random_state=0)
+    reports = encoder.fit_transform(ROWS[["label"]])
+    once = joint_distribution(None, ROWS["grade"], reports, encoder)
+    thrice = joint_distribution(None, ROWS["grade"], reports, encoder, sample_weight=np.full(2_000, 3.0))
+    with pytest.raises(ValueError, match="such as sums of weights"):
+        scores_from_counts(thrice, "label", "y_pred")
+    expected = scores_from_counts(once, "label", "y_pred")
+    found = scores_from_counts(thrice, "label", "y_pred", max_weight=3)
+    pd.testing.assert_frame_equal(found, expected)
 
 
 @pytest.mark.parametrize("reported", quick_first(1, ["label and sex", "label", "sex"]))
