@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
+from sklearn.base import clone
 
 from skdp import DPGroupBy, PrivacyLedger
 from skdp.central import compare_groups
@@ -139,6 +140,16 @@ def test_changes_of_complete_tables_have_the_error_of_the_noise():
     assert (half["upper"] - half["change"] >= 0.999 * np.sqrt(6) * (1 - np.sqrt(0.5)) * half["std_error"]).all()
     wide = compare_groups(*releases, design_effect=4).loc["x_median"]
     assert (wide["std_error"] > compare_groups(*releases).loc["x_median", "std_error"]).all()
+
+
+def test_means_of_few_rows_have_the_standard_error_of_a_t_test():
+    """The variance of few rows is the sum of squares divided by their number minus 1."""
+    tables = [np.array([1.0, 4.0, 8.5]), np.array([0.5, 2.0, 2.5, 7.0])]
+    model = DPGroupBy(1e9, by=None, bounds=(0.0, 9.0), statistics=["count", "mean", "std"], random_state=0)
+    releases = [clone(model).fit(pd.DataFrame({"x": values})) for values in tables]
+    found = compare_groups(*releases).loc["x_mean", "std_error"]
+    expected = np.sqrt(sum(values.var(ddof=1) / len(values) for values in tables))
+    assert found.tolist() == pytest.approx([expected], rel=1e-5)
 
 
 def test_comparison_of_a_pair_equals_the_comparison_of_tables():

@@ -74,6 +74,12 @@ class TestAnswers:
             squares = ((value - expected) ** 2)[is_known], (error**2)[is_known]
             assert np.sqrt(np.mean(squares[0]) / np.mean(squares[1])) <= 1.05 or epsilon == 0.1
 
+    def test_standard_errors_of_deviations_follow_from_the_errors_of_variances(self):
+        fitted = make_groups(epsilon=50.0, statistics=["std", "var"]).fit(PEOPLE)
+        deviations, variances = (fitted.estimates_[f"age_{name}"][:2] for name in ("std", "var"))
+        assert deviations[:, 0] ** 2 == pytest.approx(variances[:, 0])
+        assert 2 * deviations[:, 0] * deviations[:, 1] == pytest.approx(variances[:, 1])
+
 
 def test_missing_keys_have_groups_and_unknown_keys_are_excluded():
     odd = PEOPLE.assign(job=["pilot", None] + ["clerk"] * 598)

@@ -188,6 +188,14 @@ def test_quantiles_at_large_epsilon_are_exact_in_all_libraries():
         np.testing.assert_allclose(model.fit(table).to_frame().to_pandas().set_index("key"), found)
 
 
+def test_endpoints_of_a_constant_column_are_its_value():
+    """Values that are equal to a candidate are neither below nor above it."""
+    rows = pd.DataFrame({"x": [5] * 40})
+    fitted = DPGroupBy(1e4, by=None, bounds=(0, 9), statistics=["median", 0.9], random_state=0).fit(rows)
+    for estimate in fitted.estimates_.values():
+        assert estimate[0, [0, 2, 3]].tolist() == [5, 5, 5]
+
+
 def test_without_keys_all_rows_are_one_group():
     frame = pd.DataFrame({"x": np.arange(1001.0), "y": -np.arange(1001.0)})
     bounds = {"x": (0, 1000), "y": (-1000, 0)}

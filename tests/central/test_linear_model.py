@@ -43,6 +43,14 @@ def test_logistic_regression_without_intercept_of_a_column_with_a_noisy_mean_of_
     assert model.coef_ == pytest.approx(LogisticRegression(fit_intercept=False).fit(X, y).coef_, rel=0.1)
 
 
+def test_rows_far_from_a_mean_at_a_bound_have_the_weights_of_other_rows():
+    """With little noise, no row is shortened, also if it is twice as far from the mean as the middle of the bounds."""
+    X = pd.DataFrame({"a": np.repeat([-1.0, 0.0, 1.0], [900, 60, 40])})
+    y = X["a"] ** 2 / 2
+    model = DPLinearRegression(Mu(300, delta=1e-6), bounds=(-1, 1), target_bounds=(-1, 1), random_state=0).fit(X, y)
+    assert model.coef_ == pytest.approx(LinearRegression().fit(X, y).coef_, abs=0.001)
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("size", [1e-6, 1e-200])
 def test_penalty_of_a_small_column_does_not_shrink_other_columns(size, delta):

@@ -90,6 +90,17 @@ def test_equal_months_gain_precision_and_totals_are_those_of_the_last_release():
     assert list(found) == list(months[-1].to_frame())
 
 
+def test_counts_that_vary_around_a_level_have_the_error_of_the_last_release():
+    """Earlier months do not determine a count whose level is constant, but which varies by more than the noise."""
+    rng, months = np.random.default_rng(0), []
+    for month in range(12):
+        rows = pd.DataFrame({"k": np.repeat(np.arange(20), rng.integers(300, 700, 20))})
+        model = DPGroupBy(0.1, by="k", keys={"k": range(20)}, statistics="count", random_state=month)
+        months.append(model.fit(rows))
+    last = months[-1].estimates_["count"]
+    assert (filter_months(months)["count_std_error"] / last[:, 1]).between(0.9, 1).all()
+
+
 def test_means_of_a_small_last_month_are_covered():
     """The error of the last month was divided by the mean number of rows, and 0.41 of the intervals covered."""
     rng = np.random.default_rng(0)

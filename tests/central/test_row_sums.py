@@ -21,6 +21,7 @@ from skdp import (
     DPStandardScaler,
 )
 from skdp.privacy import Mu
+from skdp.randomness import watch_draws
 from skdp.testing import replay_release
 from tests.conftest import often
 
@@ -129,6 +130,23 @@ def test_each_draw_loses_at_most_its_budget_by_two_rows_of_a_person(name):
     replay = replay_release(model, rows, rows[:-2])
     assert replay.passed, replay.findings
     assert (replay.draws["rho"] / 450 / parts).max() == pytest.approx(1)
+
+
+def test_early_second_derivatives_are_a_part_of_the_budget_of_second_derivatives():
+    model, target, parts, _ = MODELS["logistic, early"]
+    variances = []
+
+    def watch(sampler, drawn, values):
+        variances.append(float(values["variance"]))
+        return drawn
+
+    with watch_draws(watch):
+        clone(model).set_params(random_state=0).fit(TABLES[2][["a", "b"]], TABLES[2][target])
+    assert len(variances) == len(parts)
+    # The limit of second derivatives is the largest norm divided by a power of 2**(1 / 6), and the noise of products
+    # is proportional to its fourth power.
+    power = 1.5 * np.log2(variances[-1] * parts[-1] / (variances[-2] * parts[-2]))
+    assert power == pytest.approx(round(power), abs=0.01)
 
 
 @pytest.mark.long

@@ -88,6 +88,17 @@ def test_weighted_statistics_at_large_epsilon_are_exact_in_all_libraries(name):
             assert fitted.estimates_["x_mean"][:, 0] == pytest.approx(sums / totals, rel=1e-5)
 
 
+@pytest.mark.parametrize("weight", [math.nan, -1.0, 9.0])
+def test_missing_weights_are_0_and_others_are_clipped(weight):
+    table = pd.DataFrame({"key": ["a", "a"], "w": [1.0, weight]})
+    expected = 1.0 if not weight > 0 else 5.0
+    for name in ("histogram", "group counts"):
+        model = clone(MODELS[name]).set_params(epsilon=1e6, max_rows_per_person=1, random_state=0)
+        fitted = model.fit(table, sample_weight="w")
+        found = fitted.counts_ if name == "histogram" else fitted.estimates_["count"][:, 0]
+        assert found == pytest.approx([expected, 0], abs=0.001)
+
+
 def test_equal_weights_have_the_same_accuracy_as_counts():
     """A weight of 3 for each row equals three times the counts and the standard error."""
     frame = weighted_table(2000)[["key"]]

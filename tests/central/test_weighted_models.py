@@ -89,6 +89,14 @@ def test_fit_with_little_noise_equals_weighted_models(name, fit_intercept):
         assert np.all(model.intercept_std_error_ == 0.0)
 
 
+def test_penalty_is_for_weights_that_are_not_divided_by_the_largest_one():
+    X, weights = pd.DataFrame({"a": np.tile([-1.0, 1.0], 500)}), np.full(1_000, 2.0)
+    y = 0.5 * X["a"]
+    model = DPRidge(Mu(300, delta=1e-6), alpha=4_000, bounds=(-1, 1), target_bounds=(-1, 1), random_state=0)
+    model.set_params(max_weight=4.0).fit(X, y, sample_weight=weights)
+    assert model.coef_ == pytest.approx(Ridge(4_000).fit(X, y, sample_weight=weights).coef_, abs=0.001)
+
+
 @pytest.mark.parametrize("name", often(MODELS, ["linear", "logistic"]))
 def test_estimates_without_an_intercept_have_the_stated_errors(name):
     model = clone(MODELS[name]).set_params(fit_intercept=False, epsilon=2.0)
