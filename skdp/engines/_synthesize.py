@@ -46,8 +46,8 @@ def synthesize_file(
     r"""Fit a synthesizer to the table in a file in batches, and write synthetic rows to another file.
 
     The suffix determines the format: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files,
-    not streams). Only the declared columns are read and written, in the order of the table. They are read once for all
-    pairs, and up to three times for larger marginals.
+    not streams). Only the declared columns are read and written, in the order of the table. Up to 128 MB of values are
+    read once; a larger table is read in batches, once for all pairs and up to four times for other marginals.
 
     Synthetic columns have the types of the columns in a Parquet or Arrow source. A CSV file is read as by
     `privatize_file`, and parsed as the domain declares it: a column of an `Interval` has integers unless it is declared

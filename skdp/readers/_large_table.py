@@ -312,6 +312,10 @@ class LargeTable(ABC):
         """Read all columns of all rows into memory, as a table of pandas, polars or pyarrow."""
         return run_safely(self._collect)
 
+    def read_small(self, columns: Sequence[Any], max_bytes: int) -> Any:
+        """Read columns of all rows into memory; return None if that takes more than `max_bytes`, or other processes."""
+        return None
+
     def load(self) -> Any:
         """Read all columns of all rows into memory, in the library of results."""
         rows = run_safely(self._collect)
@@ -359,6 +363,18 @@ class StreamTable(LargeTable):
             return self._read(columns)
         names = self.column_names()
         return limit_rows(self._read(names), columns, *self.limit)
+
+    def read_small(self, columns: Sequence[Any], max_bytes: int) -> Any:
+        """Read columns of all rows as an Arrow table; return None if it has more than `max_bytes`."""
+        parts: list[Any] = []
+        n_bytes = 0
+        with closing(self.read(columns)) as tables:
+            for table in tables:
+                n_bytes += table.nbytes
+                if n_bytes > max_bytes:
+                    return None
+                parts.append(table)
+        return pyarrow.concat_tables(parts or [self.sample.select(columns)])
 
     def _collect(self) -> Any:
         """Read all rows as an Arrow table."""

@@ -75,6 +75,12 @@ class IbisTable(StreamTable):
             summary.add(sums, found.filter((n_rows >> digit) & 1 == 1))
         return sums
 
+    def read_small(self, columns: Sequence[Any], max_bytes: int) -> Any:
+        """Read columns as an Arrow table, unless their distinct rows were counted."""
+        if self.limit is None and self._find_distinct(columns) is not None:
+            return None
+        return super().read_small(columns, max_bytes)
+
     def _find_distinct(self, names: Sequence[Any]) -> Any:
         """Return the distinct rows of these columns or more, and then their numbers; None if there are many."""
         for columns, rows in self._distinct.items():

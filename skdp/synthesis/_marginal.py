@@ -154,7 +154,7 @@ class DPMarginalSynthesizer(
     noise_scale_ : dict of tuple to float
         Standard deviation of the noise of each count of a marginal, by names of columns.
     marginals_ : list of Marginal
-        Noisy counts of the measured marginals in the model; a stronger interaction may replace weak pairs.
+        Noisy counts of the measured marginals.
     marginal_quality_ : DataFrame
         Quality of each measured marginal: its number of cells, the standard error of a count, the ``noise`` and the
         ``misfit`` of the model as total variation distances, the ``residual`` of the fit, and whether it is ``usable``
@@ -302,7 +302,7 @@ class DPMarginalSynthesizer(
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             Private table of declared values. Large tables that `skdp.engines` supports, such as a Polars LazyFrame, are
-            also accepted; only counts of them are read.
+            also accepted; only counts of tables above 128 MB are kept in memory.
         y : array-like of shape (n_samples,), optional
             Target, which is modeled as a further column. `domain` declares its values under its name, or as
             ``"target"`` if it has no name or the name of a column of X. The target of a large table is one of its

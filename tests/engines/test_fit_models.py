@@ -127,7 +127,8 @@ def find_read(fit, table):
     with pytest.MonkeyPatch.context() as patch:
         called = []
         engine = type(open_large(pl.LazyFrame({"x": [1]})))
-        for method, read in (("_collect", "rows"), ("count_values", "values"), ("add_up", "sums")):
+        reads = {"_collect": "rows", "read_small": "rows", "count_values": "values", "add_up": "sums"}
+        for method, read in reads.items():
             original = getattr(engine, method)
             patch.setattr(engine, method, lambda *a, read=read, original=original: called.append(read) or original(*a))
         fit(pl.from_pandas(table).lazy())
@@ -232,8 +233,11 @@ def test_classes_must_be_declared():
         DPGaussianNB(bounds=(-3, 3)).fit(frame.lazy(), "y")
 
 
-@pytest.mark.parametrize("bins", ["declared", "found"])
-def test_synthesizer_reads_a_large_table_of_few_combinations_twice(bins):
+@pytest.mark.parametrize(
+    ("bins", "max_bytes", "n_reads"), [("declared", 200_000, 1), ("found", 200_000, 1), ("found", 50_000, 3)]
+)
+def test_synthesizer_reads_a_small_table_once(bins, max_bytes, n_reads, monkeypatch):
+    monkeypatch.setattr("skdp.synthesis.private._table.MAX_LOADED_BYTES", max_bytes)
     rng = np.random.default_rng(0)
     columns = {name: rng.choice(["x", "y", "z"], 3_000) for name in "abc"}
     table = pa.table(columns | {"age": rng.integers(0, 90, 3_000), "pay": rng.random(3_000)})
@@ -245,7 +249,8 @@ def test_synthesizer_reads_a_large_table_of_few_combinations_twice(bins):
     options = {"delta": 1e-6, "domain": bounds_only(domain, bins), "random_state": 0}
     lazy = DPMarginalSynthesizer(9.0, **options).fit(counted)
     assert max(len(marginal.clique) for marginal in lazy.marginals_) > 2 or bins == "found"
-    # Pairs with fine cells, and combinations of all columns, from which interactions are scored and counted.
-    assert reads == [3_000, 3_000]
+    # A larger table is read until it is too large. Then pairs with fine cells are counted, and combinations of all
+    # columns, from which interactions are scored and counted.
+    assert reads == [3_000] * n_reads
     in_memory = DPMarginalSynthesizer(9.0, **options).fit(pl.from_arrow(table))
     assert lazy.sample(50).equals(in_memory.sample(50))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -43,6 +43,9 @@ from skdp.tables import Table, empty_column, wrap_table
 
 MAX_COLUMNS = 500
 """Largest number of modeled columns."""
+
+MAX_LOADED_BYTES = 1 << 27
+"""Size of the largest table of an engine that is loaded: about a million rows of 16 numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +104,11 @@ class PrivateTable:
     def read(self, handle_unknown: Any, *, uses_pairs: bool) -> Records:
         """Encode the used rows by fine cells; `uses_pairs` states that all pairs of columns will be counted."""
         check_policy(handle_unknown, self.domain)
+        if self.large is not None:
+            rows = self.large.read_small(self.domain.columns, MAX_LOADED_BYTES)
+            if rows is not None:
+                loaded = replace(self, table=wrap_table(rows), large=None)
+                return loaded.read(handle_unknown, uses_pairs=uses_pairs)
         codes, is_included = self.encode(handle_unknown)
         if self.large is None:
             rows = np.flatnonzero(np.broadcast_to(is_included, len(codes[0])))
