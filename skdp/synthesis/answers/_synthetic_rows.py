@@ -158,8 +158,9 @@ class Ranks:
                 above = np.minimum(ranks + MIN_RANK_DISTANCE, 1 - MIN_RANK_DISTANCE)
                 high[index] = np.where(np.isnan(ranks), high[index], above)
         scores = ndtri(low + (high - low) * rng.random(low.shape))
+        limits = ndtri(low), ndtri(high)
         for _ in range(4):
-            self._sweep(scores, ndtri(low), ndtri(high), rng)
+            self._sweep(scores, *limits, rng)
         positions = np.clip((ndtr(scores) - low) / (high - low), 0, np.nextafter(1, 0))
         return dict(zip(self.columns, positions, strict=True))
 
@@ -226,12 +227,13 @@ def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | N
     rows = model.sample(n_rows, rng)
     low, high = ranks._find_limits(rows)
     scores = ndtri(low + (high - low) * rng.random(low.shape))
+    limits = ndtri(low), ndtri(high)
     for _ in range(15):
         # The ridge keeps the matrix invertible.
         moments = scores @ scores.T / n_rows + 1e-6 * np.eye(len(shapes))
         scale = np.sqrt(np.diag(moments))
         ranks = replace(ranks, correlations=moments / np.outer(scale, scale))
-        ranks._sweep(scores, ndtri(low), ndtri(high), rng)
+        ranks._sweep(scores, *limits, rng)
     return ranks
 
 

@@ -246,11 +246,11 @@ def draw_values(
         is_short = n_groups <= np.iinfo(np.uint16).max
         keys = groups.astype(np.uint16) if is_short else groups
         order = order[np.argsort(keys[order], kind="stable")]
-    ordered = groups[order]
     sizes = np.bincount(groups, minlength=n_groups)
-    ranks = np.arange(groups.size) - np.searchsorted(ordered, ordered)
+    ordered = np.repeat(np.arange(n_groups), sizes)
+    ranks = np.arange(groups.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     # Ascending over all groups: from g to g + 1 in group g.
-    uniforms = (ranks + rng.random(groups.size)) / sizes[ordered] + ordered
+    uniforms = (ranks + rng.random(groups.size)) / np.repeat(sizes, sizes) + ordered
     # A group without probability is uniform.
     has_weight = weights.any(axis=1, keepdims=True)
     cumulative = np.cumsum(np.where(has_weight, weights, 1.0), axis=1)
@@ -258,8 +258,10 @@ def draw_values(
     limits = np.arange(n_groups)[:, np.newaxis] + cumulative
     # The value of a row is the number of limits of its group up to its uniform number. The
     # last values of a group that have probability 0 get no row, in spite of rounding.
-    n_limits = np.searchsorted(limits.ravel(), uniforms, side="right")
-    last = np.count_nonzero(cumulative < 1, axis=1)
+    firsts = np.searchsorted(uniforms, limits.ravel())
+    n_rows = np.diff(firsts, prepend=0, append=groups.size)
+    n_limits = np.repeat(np.arange(n_rows.size), n_rows)
+    last = np.repeat(np.count_nonzero(cumulative < 1, axis=1), sizes)
     values = np.empty(groups.size, np.int32)
-    values[order] = np.minimum(n_limits - n_values * ordered, last[ordered])
+    values[order] = np.minimum(n_limits - n_values * ordered, last)
     return values
