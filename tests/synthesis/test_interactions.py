@@ -1,6 +1,7 @@
 """Interactions: rules over several columns that are independent in pairs, found by private choices."""
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -12,9 +13,10 @@ import pytest
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource, watch_draws
-from skdp.synthesis.measure import MarginalPlan, NoiseBudget
+from skdp.synthesis.measure import MarginalPlan, NoiseBudget, measure_and_fit
 from skdp.synthesis.measure import _interactions as interactions
 from skdp.synthesis.measure._private_counts import PrivateScores
+from skdp.synthesis.measure._selection import score_marginals
 from skdp.synthesis.model import Structure
 from skdp.testing import replay_release
 from tests.conftest import quick_first
@@ -71,11 +73,24 @@ def test_sign_of_three_binned_columns_is_kept(parameters):
     assert measure_accuracy(synthesizer, sign_of) > 0.9
 
 
-def test_sign_of_four_binned_columns_is_kept():
-    """The model has no capacity for the rule beside all pairs of independent columns, which are measured first."""
-    synthesizer = fit(make_sign(n_factors=4), epsilon=10.0)
+@pytest.mark.parametrize(("target", "n", "seed"), [(None, N, 0), ("label", 20_000, 1)])
+def test_sign_of_four_binned_columns_is_kept(target, n, seed):
+    """The model has no capacity for the rule beside all pairs of independent columns."""
+    table = make_sign(n, n_factors=4, seed=seed)
+    synthesizer = fit(table, epsilon=10.0, target=target, random_state=seed)
     assert ("a", "b", "c", "d", "label") in synthesizer.selected_cliques_
     assert measure_accuracy(synthesizer, partial(sign_of, n_factors=4)) > 0.9
+
+
+def test_second_scores_expect_the_error_of_sampled_rows():
+    """Marginals outside of a model are estimated from sampled rows, whose errors are no dependence."""
+    sizes = (8,) * 5
+    counts = private_counts(np.random.default_rng(0).integers(0, 8, (20_000, 5)), sizes, make_budget("gaussian", 100))
+    model = measure_and_fit(counts, replace(make_plan(sizes), cliques=make_plan(sizes).columns)).model
+    counts.budget.remaining = Fraction(1)
+    scores = score_marginals(counts, model, list(itertools.combinations(range(5), 3)), (None,) * 5)
+    for clique, score in scores.noisy.items():
+        assert score == pytest.approx(scores.chance[clique], rel=0.1)
 
 
 def test_rule_over_unordered_columns_is_kept():
@@ -310,6 +325,7 @@ def test_replays_of_500_neighbors_cost_at_most_the_guarantee(name, monkeypatch):
 
 
 def test_pair_scores_state_that_a_large_table_of_many_combinations_is_not_searched(monkeypatch):
+    monkeypatch.setattr("skdp.synthesis.private._table.MAX_LOADED_BYTES", 1_000)
     monkeypatch.setattr("skdp.synthesis.measure._private_counts.MAX_LOADED_CELLS", 1_000)
     synthesizer = fit(pl.from_pandas(make_sign()).lazy())
     assert synthesizer.pair_scores_.attrs["n_searched"] == {3: 0, 4: 0, 5: 0}

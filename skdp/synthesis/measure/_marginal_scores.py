@@ -77,6 +77,17 @@ class Scores:
             excess[clique] = max(0.0, gain - self.chance[clique])
         return excess
 
+    @property
+    def clear(self) -> dict[Clique, float]:
+        """The excess that noise and sampling errors do not explain, of the marginals that have one."""
+        # See `Comparison.limit_of_chance` for the variance of the sampling error.
+        sampling_error = math.sqrt((1 - MEAN_ABSOLUTE**2) * self.total)
+        clear = {}
+        for clique, excess in self.excess.items():
+            if excess > 3 * math.hypot(sampling_error, self.std_errors[clique]):
+                clear[clique] = excess
+        return clear
+
 
 def score_guesses(
     private: PrivateCounts,

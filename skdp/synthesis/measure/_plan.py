@@ -90,24 +90,6 @@ class MarginalPlan:
         marginals = [*(columns.get(c, c) for c in cliques), *masked]
         return Elimination(structure.sizes, marginals, structure.given), columns
 
-    def select_strongest(
-        self,
-        marginals: Collection[Clique],
-        excess: Mapping[Clique, float],
-        groups: Mapping[Clique, ValueGroups],
-    ) -> list[Clique]:
-        """Select the marginals that a model contains if all marginals with an `excess` are added in order of it."""
-        graph, columns = self.start_elimination((), groups)
-        selected = []
-        for clique in sorted(excess, key=excess.__getitem__, reverse=True):
-            added = columns.get(clique, clique)
-            is_added = graph.add(
-                added, self.max_cells, CLIQUES_PER_MODEL * self.max_cells
-            )
-            if is_added and clique in marginals:
-                selected.append(clique)
-        return selected
-
     def count_listed(self) -> tuple[int, int]:
         """Return the number of cells of the largest clique of a model with the listed marginals, and of all cliques."""
         return self.start_elimination(self.cliques or ())[0].n_cells

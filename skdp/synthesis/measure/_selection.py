@@ -3,10 +3,10 @@
 # 1. columns: measure each column.
 # 2. scores: compare all pairs with independent columns.
 # 3. choice: choose pairs whose gain exceeds the noise that they add to all marginals ([2]_).
-# 4. counts: measure these pairs and, again, the columns; fit a model.
+# 4. counts: measure these pairs, if they are dependent beyond noise, and, again, the columns; fit a model.
 # 5. second scores: measure one table with the target, compare pairs and marginals of three columns with the model, and
 #    search interactions.
-# 6. second counts: choose and measure as before, where an interaction displaces weaker pairs; fit the model again.
+# 6. second counts: choose and measure as before; fit the model again.
 # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
 #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
 # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm
@@ -80,6 +80,9 @@ INTERACTION_FRACTION = Fraction(1, 8)
 
 MAX_COLUMN_WEIGHT = 20.0
 """Largest cost of the noise of a column, relative to the noise of a pair."""
+
+N_SAMPLED = 1 << 15
+"""Number of rows from which the marginals of a model are estimated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,12 +369,13 @@ def measure_marginals(
     private: PrivateCounts,
     candidates: Candidates,
     chosen: Sequence[Clique],
+    later: Collection[Clique] = (),
 ) -> dict[Clique, Fraction]:
     """Measure repeated and chosen marginals such that the weighted sum of their errors is smallest.
 
-    Return the fraction of the budget that each of them has by now.
+    Marginals that are measured `later` keep their fractions of the budget. Return the fraction of each other one.
     """
-    had = {**dict.fromkeys(chosen, Fraction(0)), **candidates.repeated}
+    had = {**dict.fromkeys([*chosen, *later], Fraction(0)), **candidates.repeated}
     costs = list(map(candidates.cost, had))
     wanted = private.budget.allocate(costs, candidates.total)
     missing = {}
@@ -379,10 +383,10 @@ def measure_marginals(
         if fraction > earlier:
             missing[clique] = fraction - earlier
     scale = candidates.fraction / sum(missing.values())
-    fractions = {clique: scale * fraction for clique, fraction in missing.items()}
+    fractions = {c: scale * part for c, part in missing.items() if c not in later}
     groups = {clique: candidates.groups_of(clique) for clique in fractions}
     private.measure(list(fractions), fractions.values(), groups)
-    return {clique: had[clique] + fractions.get(clique, 0) for clique in had}
+    return {c: had[c] + fractions.get(c, 0) for c in had if c not in later}
 
 
 # Steps 5 and 6: second scores and counts, relative to the first model
@@ -402,7 +406,10 @@ def measure_in_rounds(
     pairs = candidates.choose()
     kept = TABLE_ROUND_FRACTION if seeks_table else SECOND_ROUND_FRACTION
     first = replace(candidates, fraction=candidates.fraction * (1 - kept))
-    had = measure_marginals(private, first, pairs)
+    # Pairs whose columns may be independent would take the capacity of other marginals.
+    unclear = set(pairs).difference(scores.clear)
+    pairs = [pair for pair in pairs if pair not in unclear]
+    had = measure_marginals(private, first, pairs, unclear)
     model = fit_counts(plan.structure, private.marginals, numbers).model
     coarse: dict[Clique, ValueGroups] = {}
     if seeks_table:
@@ -441,10 +448,6 @@ def measure_in_rounds(
     for clique, gain in _weigh(second.gains, n_uses).items():
         if len(clique) == 2 or not is_within(clique, found):
             gains[clique] = gain
-    interactions |= coarse
-    if found:
-        strengths = {clique: scores.excess.get(clique, math.inf) for clique in measured}
-        measured = plan.select_strongest(measured, {**strengths, **found}, interactions)
     # With Gaussian noise, two measurements with parts of a budget are as good as one.
     rest = replace(
         candidates,
@@ -453,13 +456,10 @@ def measure_in_rounds(
         excess={**_weigh(second.excess, n_uses), **found},
         measured=measured,
         repeated=had if private.budget.is_gaussian else {},
-        interactions=interactions,
+        interactions={**coarse, **interactions},
     )
-    chosen = rest.choose() or list(had)
-    measure_marginals(private, rest, chosen)
-    used = {*plan.columns, *measured, *chosen}
-    marginals = [marginal for marginal in private.marginals if marginal.clique in used]
-    fitted = fit_counts(plan.structure, marginals, numbers)
+    measure_marginals(private, rest, rest.choose() or list(had))
+    fitted = fit_counts(plan.structure, private.marginals, numbers)
     return replace(fitted, searched=count_searched(search))
 
 
@@ -481,6 +481,8 @@ def score_marginals(
             total * proportions, groups_of(clique, groups)
         )
         chance[clique] = MEAN_ABSOLUTE * float(np.sqrt(guesses[clique]).sum())
+        if model.tree.find(clique) is None:  # the sample has an error, too
+            chance[clique] *= math.sqrt(1 + total / N_SAMPLED)
     return score_guesses(
         private, guesses, chance, groups=groups, fraction=fraction, total=total
     )
@@ -514,8 +516,7 @@ def estimate_marginals(
     """Compute the proportions of marginals within one clique, and estimate other marginals from sampled rows."""
     # A sample takes less time than variable elimination for each marginal. Its seed is
     # fixed, so that equal models have equal marginals.
-    n_rows = 1 << 15
-    sampled = model.sample(n_rows, np.random.default_rng(0))
+    sampled = model.sample(N_SAMPLED, np.random.default_rng(0))
     rows = CodedRecords(list(sampled), model.tree.sizes)
     outside = [clique for clique in cliques if model.tree.find(clique) is None]
     counts = dict(zip(outside, rows.count(outside), strict=True))
@@ -523,6 +524,6 @@ def estimate_marginals(
     for clique in cliques:
         is_counted = clique in counts
         marginals[clique] = (
-            counts[clique] / n_rows if is_counted else model.marginal(clique)
+            counts[clique] / N_SAMPLED if is_counted else model.marginal(clique)
         )
     return marginals
