@@ -23,12 +23,12 @@ ValueGroups = tuple[Indices | None, ...]
 
 def shape_of(columns: Iterable[int], sizes: Sequence[int]) -> tuple[int, ...]:
     """Return the shape of the table of some columns, given the sizes of all columns."""
-    return tuple(sizes[column] for column in columns)
+    return tuple(map(sizes.__getitem__, columns))
 
 
 def n_cells_of(columns: Iterable[int], sizes: Sequence[int]) -> int:
     """Count the cells of the table of some columns, given the sizes of all columns."""
-    return math.prod(shape_of(columns, sizes))
+    return math.prod(map(sizes.__getitem__, columns))
 
 
 MAX_BLOCK = 8
