@@ -127,7 +127,13 @@ def find_read(fit, table):
     with pytest.MonkeyPatch.context() as patch:
         called = []
         engine = type(open_large(pl.LazyFrame({"x": [1]})))
-        reads = {"_collect": "rows", "read_small": "rows", "count_values": "values", "add_up": "sums"}
+        reads = {
+            "collect": "rows",
+            "_collect": "rows",
+            "read_small": "rows",
+            "count_values": "values",
+            "add_up": "sums",
+        }
         for method, read in reads.items():
             original = getattr(engine, method)
             patch.setattr(engine, method, lambda *a, read=read, original=original: called.append(read) or original(*a))
