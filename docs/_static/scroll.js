@@ -10,5 +10,19 @@ const addTabStops = () => {
     else box.removeAttribute("tabindex");
   }
 };
-window.addEventListener("load", addTabStops);
-window.addEventListener("resize", addTabStops);
+// A table that is wider than the screen fades at its right side until its end is reached.
+const TABLES = ".pst-scrollable-table-container, .cell_output, .text_html > div";
+const markTable = (box) => {
+  const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
+  box.classList.toggle("skdp-continues", rest > 1 && getComputedStyle(box).overflowX === "auto");
+};
+const markTables = () => {
+  for (const box of document.querySelectorAll(TABLES)) {
+    markTable(box);
+    box.onscroll = () => markTable(box);
+  }
+};
+for (const update of [addTabStops, markTables]) {
+  window.addEventListener("load", update);
+  window.addEventListener("resize", update);
+}
