@@ -287,10 +287,11 @@ class Domain(Mapping[Any, Categories | Interval]):
         if isinstance(columns, str):
             raise TypeError("`columns` must be a list of names, got a str.")
         columns = list(columns)
-        absent = [column for column in columns if column not in self._attributes]
+        declared = self.columns
+        absent = [column for column in columns if column not in declared]
         if absent:
             raise ValueError(
-                f"`columns` must be columns of the domain, {list(self.columns)}, got "
+                f"`columns` must be columns of the domain, {list(declared)}, got "
                 f"{absent}."
             )
         if len(set(columns)) < len(columns):
