@@ -146,10 +146,22 @@ def _parse_ledger(text: str) -> Path | str:
     return text
 
 
-def _add_release(command: Any, loss: str, *, needs_domain: bool = True) -> None:
+def _add_domain(command: Any, **options: Any) -> None:
+    """Add the option --domain to a command, or to a group of its options."""
+    command.add_argument(
+        "--domain",
+        type=Path,
+        metavar="FILE",
+        help="domain file; draft-domain writes a draft",
+        **options,
+    )
+
+
+def _add_release(command: Any, loss: str, *, has_domain: bool = False) -> None:
     """Add the options of a release: --domain, --epsilon, --ledger, --budget, --budget-guess, --budget-delta and --seed.
 
-    The positional argument is the output file, and `loss` is the text of --epsilon.
+    The positional argument is the output file, and `loss` is the text of --epsilon. If `has_domain`, the command has
+    the option --domain.
     """
     add = command.add_argument
     # Files are never overwritten, so that a second release is deliberate.
@@ -159,13 +171,8 @@ def _add_release(command: Any, loss: str, *, needs_domain: bool = True) -> None:
         metavar="OUT",
         help="a new file; - is standard output, as CSV",
     )
-    add(
-        "--domain",
-        type=Path,
-        metavar="FILE",
-        required=needs_domain,
-        help="domain file; draft-domain writes a draft",
-    )
+    if not has_domain:
+        _add_domain(command, required=True)
     add("--epsilon", type=float, required=True, help=loss)
     add(
         "--ledger",
@@ -376,10 +383,9 @@ def _add_table_command(command: Any) -> None:
     """Add the options of ``skdp table``, which writes noisy statistics of groups."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
-    _add_release(command, "privacy loss of all statistics together", needs_domain=False)
-    _add_guess(command, "DATA OUT --domain FILE")
-    add("--by", nargs="+", default=[], metavar="KEY", help="columns of the groups")
-    add(
+    keys = command.add_mutually_exclusive_group(required=True)
+    _add_domain(keys)
+    keys.add_argument(
         "--keys",
         choices=("auto",),
         help=(
@@ -387,6 +393,9 @@ def _add_table_command(command: Any) -> None:
             " reach a threshold; requires --delta, and no domain file"
         ),
     )
+    _add_release(command, "privacy loss of all statistics together", has_domain=True)
+    _add_guess(command, "DATA OUT --domain FILE")
+    add("--by", nargs="+", default=[], metavar="KEY", help="columns of the groups")
     add("--delta", type=float, default=0.0, help="failure probability of --keys auto")
     add(
         "--columns",

@@ -461,8 +461,6 @@ def _open_tables(options: argparse.Namespace, domain: Domain) -> list[TableFile]
 
 def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
-    if (options.domain is None) != (options.keys is not None):
-        raise ValueError("Exactly one of `domain` and `keys` is required.")
     domain = load_domain_file(options.domain) if options.domain else Domain({})
     _check_options(options)
     _check_bins(options, domain)
