@@ -94,7 +94,8 @@ def scores_from_counts(
     y_true : column name
         Column with the true labels.
     y_score : column name
-        Column with the scores: bins of an `Interval`, such as `score_bins`, or declared numbers.
+        Column with the scores: bins of an `Interval`, such as `score_bins`, or declared numbers. Declare the scores of
+        a tree or of nearest neighbors as numbers, because bins change their Brier score and calibration.
     sensitive_features : column name or list of column names, optional
         Columns whose combinations are the groups. None for one group of all rows.
     positive_label : label, default=None

@@ -199,7 +199,7 @@ class DPGroupBy(WeightedStatistic):
 
     With ``keys="auto"``, the guarantee is ``(epsilon, delta)``. Noise is added to the counts of all texts that occur,
     and the counts that reach a threshold are released. Keys that only one person has reach it with a probability of
-    at most delta ([3]_). Missing keys are always counted.
+    at most delta ([3]_). Missing keys have a count, too, which is released if it, or no count, reaches the threshold.
 
     With `sample_weight`, counts and sums are of weights between 0 and `max_weight`, and their noise is `max_weight`
     times as large. Means, standard deviations and quantiles are weighted.
