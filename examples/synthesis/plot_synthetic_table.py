@@ -34,8 +34,7 @@ synthetic.head()
 # Total variation distances of the columns:
 
 errors = marginal_errors(table, synthetic, order=1, domain=domain)
-errors = errors.set_index("columns")["error"]
-errors.plot.barh(xlabel="total variation distance", ylabel="")
+errors.set_index("columns")["error"].plot.barh(xlabel="total variation distance", ylabel="")
 plt.show()
 
 # %%
