@@ -33,8 +33,9 @@ synthetic.head()
 # %%
 # Total variation distances of the columns:
 
-errors = marginal_errors(table, synthetic, order=1, domain=domain)
-errors.set_index("columns")["error"].plot.barh(xlabel="total variation distance", ylabel="")
+marginals = marginal_errors(table, synthetic, order=1, domain=domain)
+errors = marginals.set_index("columns")["error"]
+errors.plot.barh(xlabel="total variation distance", ylabel="")
 plt.show()
 
 # %%
