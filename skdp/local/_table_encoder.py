@@ -117,10 +117,19 @@ class TablePlan:
         return tuple(report.mechanism for report in self.reported)
 
     @property
+    def _inclusions(self) -> list[float]:
+        """The probability that a record reports each group."""
+        if self.n_reported == len(self.reported):
+            return [1.0] * len(self.reported)
+        return list(map(float, Sampling(self.weights).inclusions))
+
+    @property
     def error(self) -> float:
         """Weighted mean of the errors of the groups."""
+        pairs = zip(self.reported, self._inclusions, strict=True)
+        errors = [report.compute_error(inclusion) for report, inclusion in pairs]
         weights = [report.weight for report in self.reported]
-        return float(np.average(self.reports["error"], weights=weights))
+        return float(np.average(errors, weights=weights))
 
     @property
     def reports(self) -> pd.DataFrame:
@@ -130,12 +139,7 @@ class TablePlan:
         mean divided by the range.
         """
         rows = []
-        inclusions = [Fraction(1)] * len(self.reported)
-        if self.n_reported < len(self.reported):
-            inclusions = Sampling(self.weights).inclusions
-        for report, inclusion in zip(
-            self.reported, map(float, inclusions), strict=True
-        ):
+        for report, inclusion in zip(self.reported, self._inclusions, strict=True):
             title = " x ".join(map(str, report.group))
             epsilon = float(self.epsilon / self.n_reported)
             error = report.compute_error(inclusion)
@@ -154,8 +158,9 @@ class TablePlan:
 
 @lru_cache(1024)
 def choose_group_oracle(n_cells: int, epsilon: Fraction, names: Sequence[str]) -> Any:
-    """Return the name of the oracle with the smallest error among `names`, and the oracle."""
-    return choose_oracle(n_cells, epsilon, names=names)
+    """Return the name of the oracle with the smallest error among `names`, the oracle, and its error."""
+    name, oracle = choose_oracle(n_cells, epsilon, names=names)
+    return name, oracle, oracle.mean_squared_error
 
 
 @lru_cache(1024)
@@ -236,9 +241,9 @@ class Planner:
         names: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
         if self.workload == "pairs":
             names = PAIR_ORACLES
-        name, oracle = choose_group_oracle(n_cells, epsilon, names)
+        name, oracle, noise = choose_group_oracle(n_cells, epsilon, names)
         if not is_merged:
-            noise, variance = oracle.mean_squared_error, uniform_variance(n_cells)
+            variance = uniform_variance(n_cells)
             return GroupReport(group, name, n_cells, weight, noise, variance)
         # The weighted mean of the errors of the marginals of each column.
         weights, noises, variances = [], [], []
