@@ -1,6 +1,6 @@
 """Run a benchmark, keep its results in one long CSV file, and compare two commits.
 
-    python benchmarks/run.py NAME [--quick] [--against COMMIT] [--seeds N] [--jobs N]
+    python benchmarks/run.py NAME [--tasks TASK ...] [--quick] [--against COMMIT] [--seeds N] [--jobs N]
 
 `benchmarks/NAME.py` is a script with `TASKS`, a dict of names and of the class `Task` in `_tasks.py`. A task has:
 
@@ -451,6 +451,12 @@ def main() -> None:
     )
     parser.add_argument("name", help="name of a script in this folder, without .py")
     parser.add_argument(
+        "--tasks",
+        nargs="+",
+        metavar="TASK",
+        help="tasks of the script, in place of all",
+    )
+    parser.add_argument(
         "--quick", action="store_true", help="run small tables once and keep nothing"
     )
     parser.add_argument(
@@ -486,10 +492,12 @@ def main() -> None:
             # Pairs with changed code are run again on both sides.
             path.unlink(missing_ok=True)
         results = ResultFile(None if options.quick else path)
-        cells = list_cells(
-            import_module(options.name), quick=options.quick, n_seeds=options.seeds
-        )
-        run_cells(cells, teams, results)
+        script = import_module(options.name)
+        if not {*script.TASKS} >= {*(options.tasks or ())}:
+            parser.error(f"--tasks must be in {list(script.TASKS)}")
+        cells = list_cells(script, quick=options.quick, n_seeds=options.seeds)
+        tasks = options.tasks or script.TASKS
+        run_cells([cell for cell in cells if cell.task in tasks], teams, results)
 
     frame = read_rows(results.rows)
     frame = frame[frame["commit"].isin(commits)]

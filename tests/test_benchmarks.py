@@ -243,3 +243,33 @@ def test_finding_that_does_not_hold_is_an_error(method, message):
     page["values"] = {"ours": {"method": "ours"}, "other": {"method": method}}
     with pytest.raises(ValueError, match=message):
         load_script("_headlines").write_finding(list_errors(), page)
+
+
+MARKED_PAGES = [page for page in (FOLDER.parent / "docs").rglob("*.md") if "<!-- results: " in page.read_text()]
+
+
+@pytest.mark.parametrize("page", MARKED_PAGES, ids=lambda page: page.stem)
+def test_marked_tables_of_a_page_are_of_tasks_and_have_an_end(page, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(FOLDER)
+    text = page.read_text()
+    marked = load_extension().MARKED.findall(text)
+    assert len(marked) == text.count("<!-- results: ") == text.count("<!-- end of results -->")
+    for name, task, _ in marked:
+        assert task in load_script(name).TASKS
+
+
+def test_marked_table_has_the_newest_rows_of_its_task(monkeypatch):
+    pytest.importorskip("matplotlib")
+    extension = load_extension()
+    row = {"task": "speed", "table": "normal", "epsilon": 1.0, "seed": 0, "metric": "milliseconds", "machine": "M"}
+    rows = pd.DataFrame([row | {"method": "own", "value": 12.0, "commit": "b"}])
+    monkeypatch.setattr(extension, "read_results", lambda name: rows if name == "ours" else rows[:0])
+    monkeypatch.setattr(extension, "read_findings", lambda: {"ours": {}, "others": {}})
+    mark = "A\n<!-- results: {}: speed -->\nold\n<!-- end of results -->\nB\n"
+    source = [mark.format("ours") + mark.format("others")]
+    extension.insert_results(None, "page", source)
+    assert "| Table | Method | Milliseconds |\n| :-- | :-- | --: |\n| normal | own | 12 |\n" in source[0]
+    assert "Commit: b. Machine: M.\n" in source[0]
+    assert source[0].count("old") == 1
+    assert source[0].endswith("A\nold\n\nB\n")

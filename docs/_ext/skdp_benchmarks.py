@@ -1,8 +1,13 @@
-"""A page for each file in benchmarks/results: a finding, the docstring of its script, and tables of its newest rows."""
+"""A page for each file in benchmarks/results: a finding, the docstring of its script, and tables of its newest rows.
+
+Other pages mark a table with ``<!-- results: NAME: TASK -->`` before, and ``<!-- end of results -->`` after it. The
+site has the table of the newest rows there, if the task has rows.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +39,31 @@ def setup(app: Any) -> dict[str, bool]:
         text = write_page(path.stem, rows, script, pages[path.stem])
         page = DOCS / "benchmarks" / f"{path.stem}.md"
         page.write_text(text, encoding="utf-8")
+    app.connect("source-read", insert_results)
     return {"parallel_read_safe": True}
+
+
+MARKED = re.compile(
+    r"<!-- results: (\w+): ([\w ]+) -->\n(.*?)<!-- end of results -->",
+    re.DOTALL,
+)
+
+
+def insert_results(app: Any, name: str, source: list[str]) -> None:
+    """Replace each marked table of a page by a table of the newest rows of its task."""
+    source[0] = MARKED.sub(write_marked, source[0])
+
+
+def write_marked(found: re.Match[str]) -> str:
+    """Return the table of a marked task, or the text of the page if the task has no rows."""
+    name, task, text = found.groups()
+    rows = read_results(name)
+    rows = rows[(rows["task"] == task) & (rows["metric"] != "failed")]
+    if rows.empty:
+        return text
+    (commit, *more) = rows["commit"].unique()
+    table = write_tables(rows, read_findings()[name])[0]
+    return f"{table}\n\nCommit: {', '.join([commit, *more])}. Machine: {rows['machine'].iloc[0]}.\n"
 
 
 def write_page(
