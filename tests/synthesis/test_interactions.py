@@ -69,7 +69,8 @@ def sign_of(rows, n_factors=3):
 )
 def test_sign_of_three_binned_columns_is_kept(parameters):
     synthesizer = fit(make_sign(), **parameters)
-    assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
+    # A table with the target may have further columns.
+    assert any({"a", "b", "c", "label"} <= {*clique} for clique in synthesizer.selected_cliques_)
     assert measure_accuracy(synthesizer, sign_of) > 0.9
 
 

@@ -171,22 +171,11 @@ class NoiseBudget:
         l1, l2_squared = sensitivity
         return Noise.from_budget(budget, l1 * self.unit, l2_squared * self.unit**2)
 
-    def _split_scores(
-        self, fraction: Fraction, n_scores: int, change: int
-    ) -> list[tuple[int, Noise]]:
-        """Split scores into blocks with joint noise; return the size and the noise of each block.
-
-        A record changes each score by at most `change`. The blocks share the fraction of the budget equally.
-        """
-        # The time to draw joint noise without a delta grows with the third power of the
-        # size of a block.
-        n_blocks = 1 if self.is_gaussian else -(-n_scores // 200)
-        budget = self._budget * (fraction / n_blocks)
-        blocks = []
-        for block in range(n_blocks):
-            size = n_scores // n_blocks + (block < n_scores % n_blocks)
-            blocks.append((size, Noise.joint(budget, change * self.unit, size)))
-        return blocks
+    def _make_score_noise(
+        self, fraction: Fraction, n_scores: int, change: int = 1
+    ) -> Noise:
+        """Return the joint noise of scores, each of which a record changes by at most `change`."""
+        return Noise.joint(self._budget * fraction, change * self.unit, n_scores)
 
     def std_error(
         self, fraction: Fraction, sensitivity: Sensitivity = ONE_COUNT
@@ -212,7 +201,7 @@ class NoiseBudget:
 
     def score_std_error(self, fraction: Fraction, n_scores: int) -> float:
         """Return the standard error of scores that are measured with a fraction of the budget."""
-        _, noise = self._split_scores(fraction, n_scores, change=1)[0]
+        noise = self._make_score_noise(fraction, n_scores)
         return max(MIN_STD_ERROR, float(noise.std) / self.unit)
 
     def add_to_counts(
@@ -236,10 +225,8 @@ class NoiseBudget:
     ) -> Floats:
         """Spend a fraction of the budget on noise for scores, (n_scores,), each changed by at most `change`."""
         self._use_fraction(fraction)
-        drawn = []
-        for size, noise in self._split_scores(fraction, scores.size, change):
-            drawn.append(noise.draw(source, size))
-        return _add_noise(scores, np.concatenate(drawn)) / self.unit
+        noise = self._make_score_noise(fraction, scores.size, change)
+        return _add_noise(scores, noise.draw(source, scores.size)) / self.unit
 
     def choice_error(self, fraction: Fraction, n_scores: int) -> float:
         """Bound the expected distance of a chosen score from the best one, with a fraction of the budget."""
