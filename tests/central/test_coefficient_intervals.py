@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, load, save
 from skdp.privacy import Mu
+from skdp.randomness import watch_draws
 from tests.conftest import often, quick_first
 
 # Some tables have few rows for the noise.
@@ -162,6 +163,38 @@ def test_noise_error_is_the_deviation_of_estimates_of_one_table(name):
 
 
 @pytest.mark.long
+def test_noise_error_contains_the_noise_of_second_derivatives():
+    """The effects of single draws, by finite differences of a fit without noise, for a step that is not converged."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"a": rng.random(1_000) < 0.1, "b": rng.uniform(-1, 1, 1_000)}).astype(float)
+    y = 6 * X["a"] + 3 * X["b"] - 4 > rng.logistic(size=1_000)
+    model = LOGISTIC(4.0, bounds={"a": (0, 1), "b": (-1, 1)}, random_state=0)
+
+    def infer(index=None, entry=0, size=0.0):
+        draws = []
+
+        def watch(sampler, drawn, values):
+            noise = np.zeros_like(drawn)
+            if len(draws) == index:
+                noise[entry] = round(size * float(values["variance"]) ** 0.5)
+            draws.append(drawn.size)
+            return noise
+
+        with watch_draws(watch):
+            return model.fit(X, y).summary(), draws
+
+    summary, draws = infer()
+    assert len(draws) == 16
+    variances = 0.0
+    # Gradients of six steps, and second derivatives.
+    for index in (*range(7, 13), 14):
+        for entry in range(draws[index]):
+            lower, upper = (infer(index, entry, size)[0]["estimate"] for size in (-0.2, 0.2))
+            variances = variances + ((upper - lower) / 0.4) ** 2
+    ratios = summary["noise_std_error"] / np.sqrt(variances)
+    assert ratios.between(1, 1.5).all(), ratios
+
+
 def test_sampling_error_is_the_standard_error_without_privacy():
     for n_rows, model in ((30, LINEAR(1e7)), (5_000, LINEAR(1e7)), (5_000, LINEAR(Mu(300, delta=1e-6)))):
         X, y = draw_numbers(np.random.default_rng(0), n_rows)
