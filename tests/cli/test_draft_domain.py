@@ -140,7 +140,7 @@ def test_codes_of_months_are_listed():
 
 
 def test_codes_of_weeks_and_quarters_are_listed():
-    weeks = [year * 100 + week for year in (2019, 2020) for week in range(1, 50)]
+    weeks = [year * 100 + week for year in (2019, 2020) for week in (*range(1, 49), 53)]
     quarters = [year * 10 + quarter for year in range(2000, 2020) for quarter in range(1, 5)]
     frame = pd.DataFrame({"week": np.resize(weeks, ROWS), "quarter": np.resize(quarters, ROWS)})
     for domain in (Domain.from_toml(draft_frame(frame)), Domain.from_frame(frame)):
@@ -281,6 +281,7 @@ COLUMNS_OF_MANY_VALUES = {
     "grade": RNG.choice(["a", "b", "NA", ""], LARGE),
     "month": np.resize(codes("1950-01-01", "2009-12-01", "%Y%m"), LARGE),
     "gaps": [None if row % 9 == 0 else row % 700 for row in range(LARGE)],
+    "late_gap": ["NA" if row == LARGE - 9 else str(row % 900) for row in range(LARGE)],
 }
 
 
@@ -289,7 +290,7 @@ COLUMNS_OF_MANY_VALUES = {
     [
         *(("csv", name) for name in COLUMNS_OF_MANY_VALUES),
         # Text of Parquet files is not parsed, so late text does not change its type.
-        *quick_first(8, [("parquet", name) for name in COLUMNS_OF_MANY_VALUES if name != "late_text"]),
+        *quick_first(8, [("parquet", x) for x in COLUMNS_OF_MANY_VALUES if x not in ("late_text", "late_gap")]),
     ],
 )
 def test_draft_in_batches_equals_the_draft_of_the_whole_column(monkeypatch, form, name):

@@ -157,6 +157,8 @@ def test_up_to_ten_whole_numbers_have_a_bin_each(low, high, missing):
     assert len(interval) == len(numbers) + missing
     assert interval.has_bins
     assert interval == Interval(low, high, bins=len(numbers), missing=missing)
+    fewer = Interval(low, high, bins=len(numbers) - 1, missing=missing).labels[len(numbers) - 2]
+    assert fewer == f"[{high - 1}, {high}]"
     rounding = np.array([number + 1e-9 for number in numbers])
     for column in (np.array(numbers), np.array(numbers, np.float32), rounding):
         assert interval.encode(column).tolist() == list(range(len(numbers)))

@@ -234,6 +234,7 @@ def test_row_does_not_change_the_types_of_other_rows(tmp_path):
     [
         ("SECRET,1,1,True,x,,", "Column 'age' must contain numbers"),
         ("nan,1,1,True,x,,", "Column 'age' contains missing values"),
+        ("NAN,1,1,True,x,,", "Column 'age' must contain numbers"),
         ("1,SECRET,1,True,x,,", "Column 'grade' must contain numbers"),
         ("1,1,1,SECRET,x,,", "must contain true or false"),
         ("1,1,1,True,SECRET,,", "Column 'word' contains a value"),

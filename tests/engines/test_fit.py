@@ -140,6 +140,13 @@ def test_counts_equal_the_counts_in_memory(lazy_engine, table, policy):
     same_fit(clone(model).fit(lazy_engine.frame(table)), clone(model).fit(table))
 
 
+def test_row_with_an_undeclared_value_is_in_no_count_of_other_columns(lazy_engine):
+    """Cells of numbers are counted in a pass of their own, and without pairs, other columns are not counted in it."""
+    model = make_synthesizer(marginals="independent", handle_unknown="ignore")
+    table = dirty(survey(N))
+    same_fit(clone(model).fit(lazy_engine.frame(table)), clone(model).fit(table))
+
+
 @pytest.mark.parametrize(
     ("policy", "in_memory"),
     diagonal(

@@ -230,8 +230,9 @@ def test_values_are_compared_as_in_python(connect, case):
         skdp.DPHistogram(1.0, domain={"x": declared}).fit(connect(table))
 
 
-def test_collation_of_a_column_does_not_merge_values(connect):
-    stored = connect(pa.table({"x": ["a", "A", "a"]}))
+@pytest.mark.parametrize("name", ["ibis_sqlite", "ibis_duckdb", pytest.param("ibis_postgres", marks=pytest.mark.long)])
+def test_collation_of_a_column_does_not_merge_values(request, name):
+    stored = request.getfixturevalue(name)(pa.table({"x": ["a", "A", "a"]}))
     connection = stored.get_backend()
     if connection.name == "sqlite":
         connection.con.executescript("CREATE TABLE n (x TEXT COLLATE NOCASE); INSERT INTO n VALUES ('a'), ('A'), ('a')")
