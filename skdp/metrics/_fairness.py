@@ -559,6 +559,11 @@ def read_counts(
     Sums of weights are divided by `max_weight`. Beside totals, labels are text, so the positive label is returned as
     text, too.
     """
+    if hasattr(counts, "to_frame") and hasattr(counts, "fit"):
+        raise TypeError(
+            f"`counts` must be a table, got {type(counts).__name__}. Pass the result of "
+            "its method to_frame."
+        )
     # The keys are the index in pandas, and columns elsewhere.
     if isinstance(counts, pd.DataFrame):
         counts = counts.reset_index()
@@ -578,7 +583,8 @@ def read_counts(
     if max_weight is None and (table["count"].to_numpy(float) % 1 != 0).any():
         raise ValueError(
             "`counts` must be numbers of rows, got fractions, such as sums of weights. "
-            "Release the counts without weights, or use debiased_fairness for reports."
+            "Release the counts without weights, or set `max_weight` of scores_from_counts; "
+            "for reports, use debiased_fairness."
         )
     unit = 1.0 if max_weight is None else check_epsilon(max_weight, name="max_weight")
     for name, column in (("count", "count"), ("std_error", "count_std_error")):

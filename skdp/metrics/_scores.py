@@ -276,6 +276,21 @@ def _find_rounding(bins: Floats, counts: Floats, auc: float) -> tuple[float, flo
     return change, np.hypot(change, unknown / 4)
 
 
+def _bound_brier_rounding(bins: Floats, counts: Floats) -> float:
+    """Bound the variance of the Brier score by the unknown scores within bins, relative to one row."""
+    sizes = np.maximum(counts.sum(axis=1), 0)
+    neighbors = np.pad(sizes, 1)
+    # Rows that a smooth density does not explain may all have one score.
+    smooth = (neighbors[:-2] + neighbors[2:]) / 2
+    tied = np.abs(sizes - smooth) / np.maximum(np.maximum(sizes, smooth), 1)
+    # A score is uniform within its bin, whose half width is `half`.
+    half = np.ptp(bins, axis=1)
+    slopes = 2 * tied * (bins[:, 1] * sizes - np.maximum(counts[:, 1], 0))
+    squares = tied * sizes * half**2 / 3
+    variance = slopes**2 @ half**2 / 3 + squares.sum() ** 2
+    return float(variance / max(sizes.sum(), 1) ** 2)
+
+
 def _list_rates(bins: Floats) -> list[Line]:
     """List the true and false positive rates at all thresholds, from the smallest score."""
     lines = []
@@ -336,6 +351,9 @@ def _score_group(
     covariance = sampling + np.einsum("plsy,qlsy->pql", errors, errors)
     numerator[0], denominator[0] = auc + change, 1.0
     covariance[0, 0, 0] += error**2
+    is_brier = metrics == "brier_score"
+    total = np.maximum(denominator[is_brier], 0)
+    covariance[0, 0, is_brier] += _bound_brier_rounding(bins, counts) * total**2
     sums = RateSums(
         numerator[:, np.newaxis],
         denominator[:, np.newaxis],

@@ -93,6 +93,17 @@ def test_all_frequent_keys_are_found_and_counted(seed):
     assert list(found.index) == sorted(found.index)
 
 
+@pytest.mark.parametrize(("k", "n_rows"), [(1, 11), (3, 38)])
+def test_intervals_of_keys_below_the_threshold_cover(k, n_rows):
+    """Only the keys with large noise are found, so an interval around the noisy count never covers."""
+    keys = np.repeat([f"k{i}" for i in range(2_000)], n_rows).astype(object)
+    found = make(max_rows_per_person=k, random_state=0).fit(pd.DataFrame({"k": keys})).to_frame()
+    assert len(found) >= 15
+    covered = (found["count_lower"] <= n_rows) & (n_rows <= found["count_upper"])
+    assert covered.mean() >= 0.95 - 4.9 * np.sqrt(0.05 * 0.95 / len(found))
+    assert found["count_lower"].min() == 1
+
+
 def test_release_is_charged_and_described():
     ledger = PrivacyLedger(2.0, delta=1e-6)
     model = make(ledger=ledger, random_state=0).fit(make_rows({"x": 90, "y": 80, None: 70}))

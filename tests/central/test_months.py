@@ -144,3 +144,8 @@ def test_mistakes_raise_errors(months, error, match):
     given = [fit(**month) if isinstance(month, dict) else month for month in months]
     with pytest.raises(error, match=match):
         filter_months(given)
+
+
+def test_one_release_in_place_of_a_list_is_an_error():
+    with pytest.raises(ValueError, match="`months` must have two or more releases"):
+        filter_months(fit())

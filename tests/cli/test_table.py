@@ -336,5 +336,7 @@ def test_keys_are_found_without_a_domain_file(files, capsys):
         (["--keys", "auto"], "--delta must be in (0, 1) with --keys auto"),
         ([*found, "--domain", files / "domain.toml"], "argument --domain: not allowed with argument --keys"),
         ([*found, "--totals"], "no totals and no weights"),
+        ([*found, "--columns", "age"], "--keys must not be auto with --columns. Count the values of one column first"),
+        ([*found, "--weight", "age"], "--keys must not be auto with --weight."),
     ):
         assert match in refuse(capsys, "table", files / "people.csv", files / "x.csv", *options, *words)

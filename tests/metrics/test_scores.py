@@ -97,6 +97,28 @@ def test_bins_of_probabilities_keep_the_auc_and_the_brier_score(prevalence):
     assert (auc["std_error"] > 0.02) == (prevalence < 0.1)
 
 
+def test_brier_score_of_few_scores_within_bins_is_covered():
+    """The leaves of a small tree are anywhere in their bins, and 20,000 rows show the difference."""
+    rng = np.random.default_rng(3)
+    domain = {"score": score_bins(), "label": [0, 1]}
+    n_covered = 0
+    for _ in range(30):
+        leaf = rng.integers(0, 3, 20_000)
+        scores = rng.uniform([0.05, 0.3, 0.6], [0.3, 0.6, 0.95])[leaf]
+        label = (rng.random(20_000) < np.array([0.1, 0.4, 0.8])[leaf]).astype(int)
+        counts = count(pd.DataFrame({"score": scores, "label": label}), 10_000.0, domain)
+        brier = scores_from_counts(counts, "label", "score").iloc[1]
+        n_covered += brier["lower"] < brier_score_loss(label, scores) < brier["upper"]
+    assert n_covered >= 29
+
+
+@pytest.mark.parametrize("estimate", [scores_from_counts, fairness_from_counts])
+def test_estimator_in_place_of_its_table_is_an_error_that_names_to_frame(estimate):
+    release = DPHistogram(1.0, domain=DOMAIN).fit(ROWS[list(DOMAIN)])
+    with pytest.raises(TypeError, match=r"`counts` must be a table, got DPHistogram\. Pass the result of its"):
+        estimate(release, "label", "grade", "sex")
+
+
 def test_bins_are_symmetric_and_cover_all_probabilities():
     edges = np.array(score_bins().edges)
     assert (len(edges), edges[0], edges[-1]) == (45, 0, 1)

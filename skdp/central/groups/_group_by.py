@@ -708,6 +708,8 @@ class DPGroupBy(WeightedStatistic):
         is_known = np.ones((self._domain.size, 1), bool)
         for noise in plan.noises:
             estimates, is_known = self._estimate_sums(noisy, bounds, noise, unit)
+        if threshold is not None:
+            self._extend_found(threshold, level)
         if quantiles is not None:
             drawn = quantiles.draw(level, source)
             self._endpoint_epsilon = quantiles.endpoint_epsilon
@@ -721,6 +723,18 @@ class DPGroupBy(WeightedStatistic):
                 if statistic != "sum":
                     parts[~is_known[:, column], :2] = np.nan
                 self.estimates_[f"{name}_{statistic}"] = parts
+
+    def _extend_found(self, threshold: int, level: float) -> None:
+        """Extend the intervals of found keys whose counts may have reached the threshold by their noise alone."""
+        counts = self.estimates_[COUNT]
+        # If the true count is below the threshold, the excess of a noisy count over it is a geometric
+        # number, whatever the count is. The rate follows from the variance of discrete Laplace noise.
+        rate = 2 * math.asinh(1 / (math.sqrt(2) * counts[0, 1]))
+        margin = math.log(2 / (1 - level)) / rate
+        # A key that is found has a row, except missing keys, which are always counted.
+        smallest = [float(label is not None) for label in self.keys_[0]]
+        lower = np.minimum(counts[:, 2], smallest)
+        counts[:, 2] = np.where(counts[:, 0] < threshold + margin, lower, counts[:, 2])
 
     def _set_exclusions(self, sums: NoisySums, level: float) -> None:
         """Set the fraction of excluded rows, and warn if it is large."""

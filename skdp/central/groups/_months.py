@@ -92,6 +92,8 @@ def filter_months(
     b      97.7             14.1         70.1        125.3
     """
     quantile = NormalDist().inv_cdf((1 + check_confidence_level(confidence_level)) / 2)
+    if isinstance(months, DPGroupBy):
+        months = [months]
     check_releases("`months`", months)
     if len(months) < 2 or len(set(map(id, months))) < len(months):
         raise ValueError(
