@@ -347,28 +347,14 @@ class Candidates:
         return 1.0 if self.plan.labels.isdisjoint(clique) else LABEL_WEIGHT
 
     def choose(self) -> list[Clique]:
-        """Choose marginals such that the rejected marginals have a small excess."""
+        """Choose marginals by their gains and costs, with capacity for the strongest pairs of rare labels."""
         chosen, rejected = self._choose([])
-        # A strong pair may need the capacity of many weak pairs: it is added first as
-        # long as that decreases the sum of squares of the rejected excess.
-        first: list[Clique] = []
-        while rejected:
-            strongest = max(rejected, key=self.excess.__getitem__)
-            others = self._choose([*first, strongest])
-            if self._sum_squares(others[1]) >= self._sum_squares(rejected):
-                break
-            first.append(strongest)
-            chosen, rejected = others
         # Pairs of a rare label have small gains, so they may be rejected for lack of
         # capacity. The strongest of them are added first.
         label_pairs = self._list_label_pairs(chosen, rejected)
         if label_pairs:
-            chosen, _ = self._choose([*label_pairs, *first])
+            chosen, _ = self._choose(label_pairs)
         return chosen
-
-    def _sum_squares(self, rejected: Collection[Clique]) -> float:
-        """Sum the squares of the excess of marginals."""
-        return math.fsum(self.excess[clique] ** 2 for clique in rejected)
 
     def _list_label_pairs(
         self, chosen: Collection[Clique], rejected: Collection[Clique]
