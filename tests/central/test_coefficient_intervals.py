@@ -10,6 +10,7 @@ from scipy.special import expit
 from scipy.stats import binom, chi2
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, load, save
 from skdp.privacy import Mu
@@ -162,7 +163,6 @@ def test_noise_error_is_the_deviation_of_estimates_of_one_table(name):
     assert (squares < high).all(), squares
 
 
-@pytest.mark.long
 def test_noise_error_contains_the_noise_of_second_derivatives():
     """The effects of single draws, by finite differences of a fit without noise, for a step that is not converged."""
     rng = np.random.default_rng(1)
@@ -195,7 +195,7 @@ def test_noise_error_contains_the_noise_of_second_derivatives():
     assert ratios.between(1, 1.5).all(), ratios
 
 
-def test_sampling_error_is_the_standard_error_without_privacy():
+def test_sampling_error_of_a_linear_model_is_the_standard_error_without_privacy():
     for n_rows, model in ((30, LINEAR(1e7)), (5_000, LINEAR(1e7)), (5_000, LINEAR(Mu(300, delta=1e-6)))):
         X, y = draw_numbers(np.random.default_rng(0), n_rows)
         inputs = np.column_stack([np.ones(n_rows), X])
@@ -206,6 +206,10 @@ def test_sampling_error_is_the_standard_error_without_privacy():
         table = model.set_params(random_state=0).fit(X, y).summary()
         assert np.allclose(table["sampling_std_error"], wanted, rtol=0.04)
         assert (table["noise_std_error"] < 0.3 * wanted).all()
+
+
+@pytest.mark.long
+def test_sampling_error_of_a_logistic_model_is_the_standard_error_without_privacy():
     X, y = draw_classes(np.random.default_rng(0), 20_000)
     inputs = np.column_stack([np.ones(len(X)), X])
     probabilities = LogisticRegression(C=1e6).fit(X, y).predict_proba(X)[:, 1]
@@ -215,6 +219,20 @@ def test_sampling_error_is_the_standard_error_without_privacy():
         table = model.set_params(random_state=0).fit(X, y).summary()
         assert (table["sampling_std_error"] > 0.99 * wanted).all()
         assert (table["sampling_std_error"] < 1.3 * wanted).all()
+
+
+def test_sampling_error_of_a_private_target_is_the_one_of_weighted_rows():
+    """Rows longer than the first quartile have a weight that shortens them to it, whose square is in the scores."""
+    X, y = draw_classes(np.random.default_rng(0), 3_000)
+    inputs = np.column_stack([np.ones(len(X)), StandardScaler().fit_transform(X)])
+    lengths = np.linalg.norm(inputs, axis=1)
+    weights = np.minimum(1, np.quantile(lengths, 0.25) / lengths)
+    model = LogisticRegression(C=1e6).fit(inputs[:, 1:], y, sample_weight=weights)
+    variances = np.prod(model.predict_proba(inputs[:, 1:]), axis=1)
+    inverse = np.linalg.inv(inputs.T * (weights * variances) @ inputs)
+    covariance = inverse @ (inputs.T * (weights**2 * variances) @ inputs) @ inverse
+    found = TARGET(Mu(50, delta=1e-6), random_state=0).fit(X, y).summary()["sampling_std_error"]
+    assert found[1:].tolist() == pytest.approx(np.sqrt(np.diag(covariance))[1:] / X.std(axis=0), rel=0.01)
 
 
 def test_summary_states_all_numbers_for_each_term():

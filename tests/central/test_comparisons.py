@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, t
 from sklearn.base import clone
 
 from skdp import DPGroupBy, PrivacyLedger
@@ -150,6 +150,26 @@ def test_means_of_few_rows_have_the_standard_error_of_a_t_test():
     found = compare_groups(*releases).loc["x_mean", "std_error"]
     expected = np.sqrt(sum(values.var(ddof=1) / len(values) for values in tables))
     assert found.tolist() == pytest.approx([expected], rel=1e-5)
+
+
+def test_intervals_have_the_degrees_of_freedom_of_the_smaller_group():
+    tables = [np.array([1.0, 4.0, 8.5]), np.resize([4.0, 5.0], 1_000)]
+    model = DPGroupBy(1e9, by=None, bounds=(0.0, 9.0), statistics=["count", "mean", "std"], random_state=0)
+    releases = [clone(model).fit(pd.DataFrame({"x": values})) for values in tables]
+    for pair in (releases, releases[::-1]):
+        found = compare_groups(*pair).loc["x_mean"].iloc[0]
+        assert (found["upper"] - found["change"]) / found["std_error"] == pytest.approx(t.isf(0.025, 2), rel=1e-5)
+
+
+def test_largest_variance_of_a_noisy_mean_at_a_bound_contains_the_error_of_the_mean():
+    model = DPGroupBy(4.0, by=None, bounds=(0.0, 10.0), statistics=["count", "mean"])
+    releases = [clone(model).set_params(random_state=seed).fit(pd.DataFrame({"x": [10.0] * 50})) for seed in (0, 1)]
+    variance = 0.0
+    for one in releases:
+        (count, *_), (mean, error, *_) = one.estimates_["count"][0], one.estimates_["x_mean"][0]
+        variance += error**2 + (25 - (abs(mean - 5) - error) ** 2) * (1 + 1 / (count - 1)) / count
+    found = compare_groups(*releases).loc["x_mean", "std_error"]
+    assert found.tolist() == pytest.approx([np.sqrt(variance)], rel=0.02)
 
 
 def test_comparison_of_a_pair_equals_the_comparison_of_tables():

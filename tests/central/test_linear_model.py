@@ -43,6 +43,15 @@ def test_logistic_regression_without_intercept_of_a_column_with_a_noisy_mean_of_
     assert model.coef_ == pytest.approx(LogisticRegression(fit_intercept=False).fit(X, y).coef_, rel=0.1)
 
 
+@pytest.mark.parametrize("epsilon", [1e7, Mu(300, delta=1e-6)])
+def test_target_is_clipped_to_its_bounds(epsilon):
+    X = pd.DataFrame({"a": np.linspace(-1, 1, 1_000)})
+    y = X["a"] * 2
+    y.iloc[-50:] = 1e300
+    model = DPLinearRegression(epsilon, bounds=(-1, 1), target_bounds=(-2, 3), random_state=0).fit(X, y)
+    assert model.coef_ == pytest.approx(LinearRegression().fit(X, y.clip(-2, 3)).coef_, abs=0.005)
+
+
 def test_rows_far_from_a_mean_at_a_bound_have_the_weights_of_other_rows():
     """With little noise, no row is shortened, also if it is twice as far from the mean as the middle of the bounds."""
     X = pd.DataFrame({"a": np.repeat([-1.0, 0.0, 1.0], [900, 60, 40])})
