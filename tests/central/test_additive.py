@@ -152,6 +152,19 @@ def test_errors_of_two_values_are_inverse_to_their_counts():
     assert shape.std_error[0] * shape.counts[0] == pytest.approx(shape.std_error[1] * shape.counts[1])
 
 
+def test_errors_contain_the_noise_of_the_counts_that_center_a_function():
+    rows = pd.DataFrame({"c": np.resize(["a", "b", "b", "b"], 2_000)})
+    target = np.where(rows["c"] == "a", -0.9, 0.9)
+    errors = []
+    for seed in range(25):
+        model = DPAdditiveRegressor(1.0, categories={"c": ["a", "b"]}, target_bounds=(-1, 1), random_state=seed)
+        shape = model.fit(rows, target).shape_("c")
+        errors.append((shape.values - [-1.35, 0.45]) / shape.std_error)
+    squares = np.mean(np.square(errors), axis=0)
+    # Chi-squared with 25 degrees of freedom: 3.4e-7 on each side.
+    assert ((squares > 0.153) & (squares < 3.08)).all(), squares
+
+
 def test_values_beyond_the_bounds_are_in_the_outer_bins():
     model = regressor().fit(X, NUMBER)
     far = X.head(2).assign(a=[-np.inf, 99.0])
