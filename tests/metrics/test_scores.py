@@ -97,6 +97,16 @@ def test_bins_of_probabilities_keep_the_auc_and_the_brier_score(prevalence):
     assert (auc["std_error"] > 0.02) == (prevalence < 0.1)
 
 
+def test_variance_within_wide_bins_is_subtracted_from_the_brier_score():
+    """Uniform scores that are the probabilities of the label: the Brier score is the mean of p (1 - p), 1 / 6."""
+    scores = (np.arange(20_000) + 0.5) / 20_000
+    label = (np.random.default_rng(0).random(20_000) < scores).astype(int)
+    domain = {"score": Interval(0.0, 1.0, bins=2), "label": [0, 1]}
+    counts = count(pd.DataFrame({"score": scores, "label": label}), 10_000.0, domain)
+    found = select(scores_from_counts(counts, "label", "score"), "brier_score")["value"].item()
+    assert found == pytest.approx(brier_score_loss(label, scores), abs=0.002)
+
+
 def test_brier_score_of_few_scores_within_bins_is_covered():
     """The leaves of a small tree are anywhere in their bins, and 20,000 rows show the difference."""
     rng = np.random.default_rng(3)
