@@ -260,3 +260,23 @@ def test_synthesizer_reads_a_small_table_once(bins, max_bytes, n_reads, monkeypa
     assert reads == [3_000] * n_reads
     in_memory = DPMarginalSynthesizer(9.0, **options).fit(pl.from_arrow(table))
     assert lazy.sample(50).equals(in_memory.sample(50))
+
+
+@pytest.mark.parametrize("n_values", [3, 9], ids=["few combinations", "many combinations"])
+def test_size_of_a_large_table_does_not_change_what_is_measured(n_values, monkeypatch):
+    """The number of rows is private: a table that is read into memory is searched like a larger one."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.integers(0, 2, 4_000) for name in "ab"}
+    columns |= {"c": columns["a"] ^ columns["b"]}
+    columns |= {f"d{index}": rng.integers(0, n_values, 4_000) for index in range(7)}
+    domain = {name: [*range(values.max() + 1)] for name, values in columns.items()}
+    fits = []
+    for max_bytes in (0, 1 << 27):
+        monkeypatch.setattr("skdp.synthesis.private._table.MAX_LOADED_BYTES", max_bytes)
+        model = DPMarginalSynthesizer(9.0, delta=1e-6, domain=domain, random_state=0)
+        fits.append(model.fit(pl.DataFrame(columns).lazy()))
+    large, loaded = fits
+    searched = loaded.pair_scores_.attrs["n_searched"]
+    assert searched == large.pair_scores_.attrs["n_searched"]
+    assert (searched[3] > 0) == (n_values == 3)
+    assert loaded.sample(50).equals(large.sample(50))

@@ -479,7 +479,8 @@ class PrivateCounts(PrivateCells):
         for column, members in zip(clique, groups, strict=True):
             values = np.arange(self._records.sizes[column])
             columns.append((column, values if members is None else members))
-        rows = self._records.load().group(columns)
+        assert isinstance(self._records, CodedRecords)
+        rows = self._records.group(columns)
         return next(rows.count([tuple(range(len(clique)))]))
 
     def score(
@@ -501,10 +502,12 @@ class PrivateCounts(PrivateCells):
         return self.budget.add_to_scores(self._source, exact_scores, fraction)
 
     def load(self, sizes: Sequence[int]) -> bool:
-        """Load a large table with few combinations of values; return True if the records are in memory."""
-        if math.prod(sizes) <= MAX_LOADED_CELLS:
-            self._records = self._records.load()
-        return isinstance(self._records, CodedRecords)
+        """Load records; return False for those of an engine with many combinations of declared values."""
+        # The number of rows of an engine's table, which may be in memory, is private.
+        if self._records.is_large and math.prod(sizes) > MAX_LOADED_CELLS:
+            return False
+        self._records = self._records.load()
+        return True
 
     @property
     def can_sample(self) -> bool:

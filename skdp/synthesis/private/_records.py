@@ -167,14 +167,17 @@ class CodedRecords:
         sizes: Sequence[int],
         weights: Integers | None = None,
         encode: Callable[[Mapping[int, Interval]], Mapping[int, Codes]] | None = None,
+        *,
+        is_large: bool = False,
     ) -> None:
         """Store the codes of each column, and an integer weight of each record, by default 1.
 
-        `encode` encodes some columns again, by other cells.
+        `encode` encodes some columns again, by other cells. If `is_large`, the records were read from an engine.
         """
         self.codes = codes
         self.sizes = tuple(sizes)
         self.weights = weights
+        self.is_large = is_large
         self._encode = encode
 
     def refine(self, cells: Mapping[int, Interval]) -> CodedRecords:
@@ -184,7 +187,9 @@ class CodedRecords:
         for column, column_codes in self._encode(cells).items():
             codes[column] = column_codes
             sizes[column] = len(cells[column])
-        return CodedRecords(codes, sizes, self.weights, self._encode)
+        return CodedRecords(
+            codes, sizes, self.weights, self._encode, is_large=self.is_large
+        )
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[Integers]:
         """Yield the sums of the weights of the records in the cells of each marginal, with an axis for each column."""
@@ -214,8 +219,8 @@ class CodedRecords:
         return len(self.codes[0])
 
     def load(self) -> CodedRecords:
-        """Return these records, which are in memory."""
-        return self
+        """Return these records, or the combinations of values if they were read from an engine."""
+        return combine(self) if self.is_large else self
 
     def select(self, is_selected: Mask) -> CodedRecords:
         """Select some records."""
@@ -234,11 +239,13 @@ class CodedRecords:
         codes = list(self.codes)
         for column, bin_of_cell in bins.items():
             codes[column] = bin_of_cell[codes[column]]
-        return CodedRecords(codes, domain.sizes, self.weights)
+        return CodedRecords(codes, domain.sizes, self.weights, is_large=self.is_large)
 
 
 class LargeRecords:
     """Private records of a table outside of memory, which is read once for many marginals."""
+
+    is_large = True
 
     def __init__(
         self,
@@ -268,11 +275,8 @@ class LargeRecords:
             yield self._counts[clique]
 
     def load(self) -> CodedRecords:
-        """Read the table once, and return its combinations of values, with their numbers of records as weights."""
-        sizes = self._domain.sizes
-        (counts,) = self.count([tuple(range(len(sizes)))])
-        cells = np.nonzero(counts)
-        return CodedRecords(cells, sizes, counts[cells])
+        """Read the table once, and return its combinations of values."""
+        return combine(self)
 
     def refine(self, cells: Mapping[int, Interval]) -> LargeRecords:
         """Encode some columns by other cells."""
@@ -330,6 +334,13 @@ class LargeRecords:
         tables = count_marginals(rows, domain, marginals, encode=code, make_error=error)
         for clique, table in zip(counted, tables, strict=True):
             self._counts[clique] = table.reshape(shape_of(clique, sizes))
+
+
+def combine(records: Records) -> CodedRecords:
+    """Count the combinations of values, and return them with their numbers of records as weights."""
+    (counts,) = records.count([tuple(range(len(records.sizes)))])
+    cells = np.nonzero(counts)
+    return CodedRecords(cells, records.sizes, counts[cells])
 
 
 Records = CodedRecords | LargeRecords

@@ -108,7 +108,10 @@ class PrivateTable:
             rows = self.large.read_small(self.domain.columns, MAX_LOADED_BYTES)
             if rows is not None:
                 loaded = replace(self, table=wrap_table(rows), large=None)
-                return loaded.read(handle_unknown, uses_pairs=uses_pairs)
+                records = loaded.read(handle_unknown, uses_pairs=uses_pairs)
+                # The size of the table is private, so it must not change what is measured.
+                records.is_large = True
+                return records
         codes, is_included = self.encode(handle_unknown)
         if self.large is None:
             rows = np.flatnonzero(np.broadcast_to(is_included, len(codes[0])))
