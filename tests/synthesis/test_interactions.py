@@ -246,6 +246,14 @@ def test_record_changes_each_score_by_at_most_one_in_all_tables(rate):
     assert np.max(changes) == 1
 
 
+def test_scores_are_of_a_sample_with_the_stated_fraction_of_the_records():
+    counts = private_counts(CELLS * 100, SIZES, make_budget("laplace", 1), 0)
+    for rate, low, high in ((Fraction(1), 1_200, 1_200), (Fraction(1, 4), 220, 380)):
+        # The distance from empty cells is the number of records; 5 standard deviations.
+        n_records = counts.draw_sample(rate).open_scores(COLUMNS, [(0, 2)], [np.zeros((2, 2))])._scores
+        assert low <= n_records <= high
+
+
 def test_person_with_three_records_changes_each_score_by_at_most_three():
     rows = CELLS[:5]
     changes = []
