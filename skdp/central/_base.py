@@ -310,7 +310,7 @@ class Plan:
     free: bool = False
     # Columns whose values are protected; empty if whole records are protected.
     protected_columns: tuple[Any, ...] = ()
-    # The failure probability besides the one of Gaussian noise.
+    # The failure probability in addition to the failure probability of Gaussian noise.
     delta: Fraction = Fraction(0)
 
     @classmethod

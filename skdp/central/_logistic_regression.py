@@ -292,7 +292,7 @@ class Descent:
         return self.rows.constant / UNIT
 
     def run(self, mu_squared: Fraction, early: Fraction, source: ByteSource) -> Steps:
-        """Take the steps of `GRADIENTS`, with `early` for each measurement of second derivatives before a step."""
+        """Take noisy steps; `mu_squared` pays for all gradients, `early` for each measurement of second derivatives."""
         sums = self._predict_all(self.start)
         curvature = Curvature(self.start, sums, sums, self._predict_all)
         coefficients, spent = self.start, Fraction(0)

@@ -37,9 +37,9 @@ from skdp.tables import Table
 VALUE_MASS = 1 << 32
 
 
-# The binary logarithm of the number of candidates of an endpoint times the odds of 95 %; and
-# the largest one of a quantile in the division of a budget, for a million distances between
-# neighboring values.
+# Binary logarithms for the division of a budget between quantiles and their intervals: of the
+# number of candidates of an endpoint times the odds of 95 %; and of the largest number of
+# candidates of a quantile, a million distances between neighboring values.
 ENDPOINT_LOG_CANDIDATES = Fraction(10)
 MAX_LOG_CANDIDATES = Fraction(20)
 
@@ -140,7 +140,7 @@ class Candidates:
 
     @cached_property
     def _levels(self) -> list[tuple[int, int]]:
-        """Each power of 100 up to the range, and its units."""
+        """Each power of 100 up to the range, ascending, and its units."""
         levels = []
         spacing, units = 1, 1
         while spacing <= max(self.last - self.first, 1):
@@ -156,15 +156,16 @@ class Candidates:
 
     @cached_property
     def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
-        """The powers of 100, (n_levels, 1), and units; by the bits of a distance, the units before and a shift."""
+        """Powers of 100, (n_levels, 1), and their units; by bits of a distance, (64,), units before and a shift."""
         lowest, top = self._octaves
         spacings, units = np.array(self._levels).T
         octaves = np.clip(np.arange(64) - 1, lowest, top)
         return spacings[:, np.newaxis], units, (octaves - lowest) << top, top - octaves
 
     def _sum_levels(self, candidate: Any) -> Any:
-        """Return the units of the numbers from 0 to before a candidate for the powers of 100 that divide them."""
-        # Quotients are rounded up.
+        """Sum the units, for the powers of 100 that divide them, of the numbers from 0 to before a candidate."""
+        # The number of multiples from 0 to before a candidate is the quotient, rounded up. It is
+        # negative for a negative candidate.
         if isinstance(candidate, int):
             return -sum(
                 units * (-candidate // spacing) for spacing, units in self._levels
@@ -173,14 +174,15 @@ class Candidates:
         return -(units @ (-candidate // spacings))
 
     def _sum_octaves(self, candidate: Any) -> Any:
-        """Return the units of the numbers from 0 to before a candidate for their distances from 0."""
+        """Sum the units, for their distances from 0, of the numbers from 0 to before a candidate."""
         lowest, top = self._octaves
         is_negative = candidate < 0
-        size = abs(candidate) + is_negative  # the number of smaller distances
+        # The number of distances from 0 to before the candidate, or up to a negative one itself.
+        size = abs(candidate) + is_negative
         if isinstance(size, int):
             octave = min(max(size.bit_length() - 1, lowest), top)
             units = ((octave - lowest) << top) + (size << (top - octave))
-            # Zero is not negative.
+            # The sum is negative, without the units of 0.
             return (1 << (top - lowest)) - units if is_negative else units
         *_, before, shifts = self._tables
         n_bits = np.frexp(size)[1]
@@ -189,12 +191,12 @@ class Candidates:
 
     @cached_property
     def _units_before(self) -> tuple[int, int]:
-        """The units from 0 to the first candidate, of levels and of octaves."""
+        """The sums of units from 0 to before the first candidate, of powers of 100 and of octaves."""
         return self._sum_levels(self.first), self._sum_octaves(self.first)
 
     @cached_property
     def _scale(self) -> int:
-        """The units of the line for each unit of a power of 100."""
+        """The length of one unit of a power of 100, so that their units together are as long as `N_OCTAVES` octaves."""
         length = self._sum_levels(self.last + 1) - self._units_before[0]
         return int(-(-(N_OCTAVES << self._octaves[1]) // length))
 
@@ -486,8 +488,8 @@ class QuantilePlan:
         n_levels = n_quantiles.bit_length()  # of the recursion of `choose_cuts`
         parts = [(Fraction(1), n_levels)]
         if self.has_intervals:
-            # The parts of choices are proportional to the logarithms of their numbers of
-            # candidates, to which the ranks are proportional that they need.
+            # The error of a choice in ranks is proportional to the logarithm of its number of
+            # candidates, so its part of the budget is proportional to it, too.
             of_quantiles = n_levels * self._log_candidates
             whole = of_quantiles + 2 * n_quantiles * ENDPOINT_LOG_CANDIDATES
             parts = [

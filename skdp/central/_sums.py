@@ -314,7 +314,7 @@ class NoisySums:
         return np.where(self.counts > 0, quotients, 0.0)
 
     def _divide_noise(self, number: Fraction) -> Floats:
-        """Return a number for the noise of a cell, such as its margin, for the group and divided by its counts."""
+        """Scale the standard deviation or margin of the noise of a cell to its group, and divide it by the counts."""
         noise = to_float(number) * np.sqrt(self.n_cells)
         return np.where(self.counts > 0, noise / np.maximum(self.counts, 1.0), np.inf)
 
@@ -323,12 +323,12 @@ class NoisySums:
         return self._find_margin(level) < 1
 
     def _find_errors(self, quotients: Floats, spread: Any, center: Any) -> Floats:
-        """Return the standard errors of quotients x, which are at most 1; see `find_ratios_within`."""
+        """Return the standard error of each quotient, at most 1; `find_ratios_within` describes the parameters."""
         noise = self._divide_noise(self.noise.std)
         return np.minimum(noise * np.sqrt(spread + (center - quotients) ** 2), 1.0)
 
     def _find_margin(self, level: float) -> Floats:
-        """Return the margin of error of a number, divided by the counts; see `find_ratios_within`."""
+        """Return the margin of error of a noisy number, divided by the counts; infinite without values."""
         return self._divide_noise(self.noise.margin_of_error(level))
 
     def estimate_means(self, level: float) -> Estimate:
@@ -419,9 +419,9 @@ def find_ratios_within(
 ) -> tuple[Floats, Floats]:
     """Return Fieller's intervals of quotients of a noisy numerator and denominator ([1]_).
 
-    `margin` is the margin of error of the denominator divided by it. The noise of the numerator minus x times the
-    denominator is sqrt(spread + (center - x)**2) times the noise of the denominator. `slack` times the square of the
-    margin extends the interval downward.
+    `margin` is the margin of error of the denominator divided by the denominator. The noise of the numerator minus x
+    times the denominator is sqrt(spread + (center - x)**2) times the noise of the denominator. `slack` times the square
+    of the margin extends the interval downward.
     """
     # A number x is in the interval if the noisy numerator minus x times the noisy denominator
     # is within the margin of its noise. With the quotient q and the margin r, the bounds solve

@@ -155,8 +155,8 @@ class _Column:
         self._values = pyarrow.nulls(0)
         self._counts = np.zeros(0, np.int64)
         self._error = ""
-        # With too many values, their type of `find_text_type`, and the smallest and the
-        # largest one, and a number with a fraction.
+        # With more values than the limit: their type, see `_find_type`, and the smallest value,
+        # the largest value and a number with a fraction of each batch.
         self._type = ""
         self._extremes: list[Any] = []
 
@@ -209,7 +209,7 @@ class _Column:
         return "number" if is_number or types.is_decimal(value_type) else "text"
 
     def _add_extremes(self, values: Any) -> bool:
-        """Update the extremes by new values; return False, and make this a column of text, if one is other text."""
+        """Update the extremes; return False, and make this a column of text, if a value is not of the type."""
         if self._type == "text" or not len(values):
             return True
         if self._has_texts:
@@ -255,7 +255,7 @@ class _Column:
 def _draft_column(
     name: Any, column: _Column, limits: Mapping[str, Any]
 ) -> list[Any] | Categories | Interval:
-    """Draft the values of a column, see `draft_values`."""
+    """Draft the values of a column by `draft_values`, and set its `has_times`."""
     listed, counts = column.read()
     times = [value for value in listed if isinstance(value, datetime)]
     column.has_times = any(value.time() != time() for value in times)

@@ -349,7 +349,7 @@ def _hash_values(names: Sequence[str], draws: Draws) -> Hashes:
 def _list_log_ratios(
     names: Sequence[str], first: Draws, second: Draws
 ) -> list[tuple[str, Hashes, Floats]]:
-    """Return for each column the frequent hashes, and the logarithms of the ratios of their numbers in two samples."""
+    """List each column with its frequent hashes and the log ratio of the number of each hash in two samples."""
     tables = []
     for name in names:
         first_hashes = hash_column(select_column(first, name))

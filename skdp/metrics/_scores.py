@@ -267,8 +267,8 @@ def _find_rounding(bins: Floats, counts: Floats, auc: float) -> tuple[float, flo
     # smooth.
     merged = _sum_auc(np.add.reduceat(counts, np.arange(0, len(counts), 2)))[0]
     change = (auc - merged) / 3
-    # The order within the bins next to the probabilities 0 and 1 is not known, and changes
-    # the AUC by up to one half of their pairs of rows.
+    # The order of rows within the bins next to the probabilities 0 and 1 is not known. It
+    # changes the AUC by up to half of the proportion of pairs of rows in one of these bins.
     tied = np.maximum(counts.prod(axis=1), 0) / counts.sum(axis=0).prod()
     unknown = tied[0] * (bins[0, 0] == 0) + tied[-1] * np.isclose(
         bins[-1, 1] + width[-1], 1
@@ -292,7 +292,7 @@ def _bound_brier_rounding(bins: Floats, counts: Floats) -> float:
 
 
 def _list_rates(bins: Floats) -> list[Line]:
-    """List the true and false positive rates at all thresholds, from the smallest score."""
+    """List the false, then the true positive rate at each threshold, the smallest score of a bin or infinity."""
     lines = []
     thresholds = [*bins[:, 0], np.inf]
     selected = 1 - np.tri(len(thresholds), len(bins), -1)

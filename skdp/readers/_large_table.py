@@ -313,7 +313,7 @@ class LargeTable(ABC):
         return run_safely(self._collect)
 
     def read_small(self, columns: Sequence[Any], max_bytes: int) -> Any:
-        """Read columns of all rows into memory; return None if that takes more than `max_bytes`, or other processes."""
+        """Read columns of all rows into memory; return None beyond `max_bytes`, or if other processes read the rows."""
         return None
 
     def load(self) -> Any:

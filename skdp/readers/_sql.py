@@ -46,7 +46,7 @@ class IbisTable(StreamTable):
 
     def __init__(self, frame: Any) -> None:
         super().__init__(frame)
-        # By columns, their distinct rows and numbers of rows; None if there are many.
+        # The distinct rows of some columns and the number of each; None if there are many.
         self._distinct: dict[frozenset[Any], Any] = {}
 
     def _make_empty_table(self) -> Any:
@@ -76,13 +76,13 @@ class IbisTable(StreamTable):
         return sums
 
     def read_small(self, columns: Sequence[Any], max_bytes: int) -> Any:
-        """Read columns as an Arrow table, unless their distinct rows were counted."""
+        """Read columns as an Arrow table; return None if `add_up` needs their distinct rows only."""
         if self.limit is None and self._find_distinct(columns) is not None:
             return None
         return super().read_small(columns, max_bytes)
 
     def _find_distinct(self, names: Sequence[Any]) -> Any:
-        """Return the distinct rows of these columns or more, and then their numbers; None if there are many."""
+        """Return the distinct rows of these columns or more, with their numbers last; None if there are many."""
         for columns, rows in self._distinct.items():
             is_found = columns <= {*names} if rows is None else columns >= {*names}
             if is_found:

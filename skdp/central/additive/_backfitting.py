@@ -49,7 +49,7 @@ class Bins:
     """The bins of a column, and their noisy counts."""
 
     attribute: Categories | Interval
-    # The bin of each counted cell; last, the number of bins for rows outside all cells.
+    # The bin of each counted cell. The last entry, n_bins, is for rows outside all cells.
     bins_of_cells: Indices
     # Counts of the bins, and the variances of their noise; shape (n_bins,).
     counts: Floats
@@ -235,7 +235,7 @@ class Smoothed(NamedTuple):
     covariance: Floats
     # The effective number of parameters.
     n_free: float
-    # The log-likelihood of the function, minus the one of the function 0.
+    # The log-likelihood of the function minus the log-likelihood of the function 0.
     evidence: float
 
 

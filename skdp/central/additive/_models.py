@@ -298,7 +298,7 @@ class AdditiveModel(SupervisedStatistic):
 
 
 def _warn_of_noise(functions: Sequence[ColumnFunction]) -> None:
-    """Warn if the likelihood of the functions does not exceed the one of a constant by more than their variances do."""
+    """Warn if the functions fit the sums no better than a constant does, given their estimated variances."""
     # Each column has one estimated variance (H. Akaike, 1974).
     if sum(function.evidence for function in functions) < len(functions):
         warn_user(

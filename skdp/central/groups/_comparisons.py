@@ -201,7 +201,7 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
 
 
 def _measure_quantile(groups: DPGroupBy, name: str, p: float) -> tuple[Floats, Floats]:
-    """Return the errors of the noise of quantiles, and the standard deviations of the ranks of one row, as values."""
+    """Estimate the standard error of quantiles by noise, and the error of sampling a single row; (n_groups,) each."""
     level = groups.confidence_level
     if not groups.intervals or level < 0.5:
         raise ValueError(
@@ -210,7 +210,7 @@ def _measure_quantile(groups: DPGroupBy, name: str, p: float) -> tuple[Floats, F
         )
     value, _, lower, upper = groups.estimates_[name].T
     margin = np.maximum(value - lower, upper - value)
-    # The number of rows between the quantile and an endpoint, of rows with the largest weight.
+    # The distance of an endpoint from its quantile in ranks, each of the largest weight.
     odds = MIN_ENDPOINTS * level / (1 - level)
     ranks = 2 * math.log(odds) * max(p, 1 - p) / groups._endpoint_epsilon
     return margin / bound_quantile(level), margin / ranks * math.sqrt(p * (1 - p))

@@ -199,7 +199,7 @@ class DPGroupBy(WeightedStatistic):
 
     With ``keys="auto"``, the guarantee is ``(epsilon, delta)``. Noise is added to the counts of all texts that occur,
     and the counts that reach a threshold are released. Keys that only one person has reach it with a probability of
-    at most delta ([3]_). Missing keys have a count, too, which is released if it, or no count, reaches the threshold.
+    at most delta ([3]_). Missing keys have a count, too. It is released if it or no other count reaches the threshold.
 
     With `sample_weight`, counts and sums are of weights between 0 and `max_weight`, and their noise is `max_weight`
     times as large. Means, standard deviations and quantiles are weighted.
@@ -314,8 +314,8 @@ class DPGroupBy(WeightedStatistic):
             Post-processing of counts, and of sums of columns with bounds of at least 0. "none" is unbiased, and small
             cells may be negative. "simplex" subtracts one number from all positive cells, so that none is negative and
             their total is kept. This bias is about one standard error in a table of nearly empty cells, and 0 if no
-            cell is negative. Totals of keys are sums of cells. Intervals are those of the unbiased estimates without
-            negative numbers, extended to the estimates, so they cover at least as often.
+            cell is negative. Totals of keys are sums of cells. The intervals of the unbiased estimates are cut at 0 and
+            extended to the new estimates, so they cover at least as often.
 
         Returns
         -------
@@ -374,8 +374,8 @@ class DPGroupBy(WeightedStatistic):
         Returns
         -------
         float
-            P-value of the chi-square statistic of the noisy counts, from 1,999 simulated tables with the same margins
-            and the same noise. Without noise, it is exact for small tables, too.
+            P-value of the chi-square statistic of the noisy counts, from 1,999 simulated tables with the same
+            marginals and the same noise. Without noise, it is exact for small tables, too.
 
         Raises
         ------
@@ -503,8 +503,8 @@ class DPGroupBy(WeightedStatistic):
         """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
 
         The plan has these exact sums and the planned quantiles; `_release` adds the noise. `bounds` is None if only
-        rows are counted. Missing values are not counted, and neither are Python objects other than numbers, with a
-        warning.
+        rows are counted. The numbers of values of a column exclude missing values, and Python objects other than
+        numbers, with a warning.
         """
         check_confidence_level(self.confidence_level)
         check_flag("intervals", self.intervals)
@@ -727,8 +727,9 @@ class DPGroupBy(WeightedStatistic):
     def _extend_found(self, threshold: int, level: float) -> None:
         """Extend the intervals of found keys whose counts may have reached the threshold by their noise alone."""
         counts = self.estimates_[COUNT]
-        # If the true count is below the threshold, the excess of a noisy count over it is a geometric
-        # number, whatever the count is. The rate follows from the variance of discrete Laplace noise.
+        # If the true count is below the threshold, and the noisy count reaches it, the noisy count
+        # minus the threshold has a geometric distribution, for any true count. Its rate follows
+        # from the variance of discrete Laplace noise.
         rate = 2 * math.asinh(1 / (math.sqrt(2) * counts[0, 1]))
         margin = math.log(2 / (1 - level)) / rate
         # A key that is found has a row, except missing keys, which are always counted.
@@ -831,7 +832,7 @@ def _sum_excluded(counts: Integers, budget: PrivacyBudget) -> tuple[Any, Noise]:
 
 
 def _find_frequent(counts: Floats, threshold: int) -> Mask:
-    """Return True for noisy counts that reach a threshold; if there is none, for the last one, of missing keys."""
+    """Return True for noisy counts that reach a threshold; if none does, for the last count, of missing keys."""
     is_frequent: Mask = counts >= threshold
     if not is_frequent.any():
         is_frequent[-1] = True

@@ -95,7 +95,7 @@ class MarginalPlan:
         return self.start_elimination(self.cliques or ())[0].n_cells
 
     def allows_listed(self) -> bool:
-        """Return whether a model with the listed marginals is small enough."""
+        """Return True if a model with the listed marginals has few enough cells."""
         largest, total = self.count_listed()
         is_small = total <= CLIQUES_PER_MODEL * MAX_TABLE_CELLS
         return is_small and largest <= MAX_TABLE_CELLS

@@ -124,9 +124,9 @@ def measure_table(
 
 
 def _limit_bins(domain: Domain, plan: MarginalPlan) -> int:
-    """Return the largest number of found bins such that cliques have at most `max_cells` cells, and listed ones fit.
+    """Return the largest number of found bins for which all cliques are small enough.
 
-    These are all cliques of four columns, and the cliques of a model with the listed marginals.
+    Cliques of four columns have at most `max_cells` cells, and a model with the listed marginals must be allowed.
     """
     sizes = []
     is_found = []
