@@ -438,7 +438,7 @@ class Packer:
         return key
 
     def _copy(self, value: Any) -> Any:
-        """Return the record of an object, or a dict without seeds; another object itself."""
+        """Return a dict without seeds, the record of an object, or another value unchanged."""
         if isinstance(value, dict):
             _reject_secret(value)
             # The noise could be undone with the seeds of ensembles and searches.

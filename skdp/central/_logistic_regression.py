@@ -480,7 +480,8 @@ class Descent:
             residuals[block] = self.loss.residuals(logits, rows.rows.codes[block])[:, 0]
         squares, constant = rows.rows.squares, rows.constant**2
         counts = Noise.gaussian(mu_squared * SIZES)
-        # With few rows, noise must not hide that many of them are clipped.
+        # Less two standard deviations of the noisy count, so that with few rows, noise does
+        # not allow more clipped rows.
         n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(counts.std)
         norms = map_blocks(lambda f, s: f**2 * (s + constant), factors, squares)
         square, _ = choose_limit(

@@ -431,7 +431,8 @@ def read_batches(batches: Iterable[Any]) -> Tables:
 
 def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
     """Convert a stream of Arrow tables to a table of pandas; only one column of numbers is in memory twice."""
-    # Columns of numbers without missing values, with space for more rows; parts of others.
+    # Columns of numbers without missing values, with space for more rows; and the parts of
+    # all other columns.
     numbers: dict[str, NDArray[Any]] = {}
     parts: dict[str, list[Any]] = {}
     names: list[str] = []

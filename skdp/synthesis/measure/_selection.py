@@ -435,8 +435,8 @@ def measure_in_rounds(
     found: dict[Clique, float] = {}
     interactions: dict[Clique, ValueGroups] = {}
     if search and not coarse:
-        # A pair differs from the model by at most its dependence, and the noise of one of
-        # two scores, which would hide interactions, is smaller.
+        # A pair differs from the model by at most its dependence. The smaller of two noisy
+        # scores is taken, because noise in it raises the expected scores of interactions.
         excess = dict(scores.excess)
         for clique, lacking in second.excess.items():
             excess[clique] = min(lacking, excess.get(clique, lacking))

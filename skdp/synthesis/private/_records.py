@@ -181,7 +181,7 @@ class CodedRecords:
         self._encode = encode
 
     def refine(self, cells: Mapping[int, Interval]) -> CodedRecords:
-        """Encode some columns by other cells."""
+        """Return the records with some columns, by index, encoded by other cells."""
         assert self._encode
         codes, sizes = list(self.codes), list(self.sizes)
         for column, column_codes in self._encode(cells).items():
@@ -279,7 +279,7 @@ class LargeRecords:
         return combine(self)
 
     def refine(self, cells: Mapping[int, Interval]) -> LargeRecords:
-        """Encode some columns by other cells."""
+        """Return the records with some columns, by index, encoded by other cells."""
         columns: dict[Any, Any] = dict(self._domain)
         for column, interval in cells.items():
             columns[self._domain.columns[column]] = interval
