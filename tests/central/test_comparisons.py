@@ -172,6 +172,14 @@ def test_largest_variance_of_a_noisy_mean_at_a_bound_contains_the_error_of_the_m
     assert found.tolist() == pytest.approx([np.sqrt(variance)], rel=0.02)
 
 
+def test_ratio_of_complete_tables_has_the_relative_errors_of_both():
+    first, second = (release(9, 100, 1.0, "none", "normal", ["count"], seed, factor=seed) for seed in (1, 3))
+    found = compare_groups(first, second, ratio=True, design_effect=0).loc["count"]
+    (a, a_error), (b, b_error) = (one.estimates_["count"][:, :2].T for one in (first, second))
+    assert found["ratio"].tolist() == pytest.approx((b / a).tolist())
+    assert found["std_error"].tolist() == pytest.approx((b / a * np.hypot(a_error / a, b_error / b)).tolist())
+
+
 def test_comparison_of_a_pair_equals_the_comparison_of_tables():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(

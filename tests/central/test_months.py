@@ -101,6 +101,16 @@ def test_counts_that_vary_around_a_level_have_the_error_of_the_last_release():
     assert (filter_months(months)["count_std_error"] / last[:, 1]).between(0.9, 1).all()
 
 
+def test_changes_of_few_cells_are_not_taken_for_0():
+    """The changes of two cells are uncertain, so an equal weight for all months would state too small an error."""
+    rows, months = pd.DataFrame({"k": np.repeat([0, 1], 500)}), []
+    for month in range(12):
+        model = DPGroupBy(0.1, by="k", keys={"k": range(2)}, statistics="count", random_state=month)
+        months.append(model.fit(rows))
+    ratios = filter_months(months)["count_std_error"] / months[-1].estimates_["count"][:, 1]
+    assert ratios.between(0.5, 0.9).all(), ratios
+
+
 def test_means_of_a_small_last_month_are_covered():
     """The error of the last month was divided by the mean number of rows, and 0.41 of the intervals covered."""
     rng = np.random.default_rng(0)
