@@ -296,6 +296,14 @@ def test_tail_quantiles_of_some_hundred_values_are_seldom_above_the_maximum_of_w
     assert n_above <= 15
 
 
+def test_counts_beside_99_quantiles_have_a_tenth_of_the_budget():
+    """By the numbers of choices, they would have a hundredth of it."""
+    statistics = ["count", *(k / 100 for k in range(1, 100))]
+    rows = pd.DataFrame({"x": np.arange(200.0)})
+    groups = DPGroupBy(by=None, bounds=(0.0, 200.0), statistics=statistics, random_state=0).fit(rows)
+    assert groups.estimates_["count"][0, 1] == pytest.approx(np.sqrt(200), rel=0.01)
+
+
 @pytest.mark.long
 def test_counts_beside_many_quantiles_of_totals_have_a_part_of_the_budget():
     """Quantiles need more than 39,601 times as much, and had all of the budget."""

@@ -95,6 +95,10 @@ COUNT = "count"
 # The fraction of the budget for the fraction of excluded rows, and the largest one without
 # a warning. With 1,000 persons and epsilon 1, its standard error is 0.05.
 EXCLUSION_PART = Fraction(1, 25)
+
+# Of the budget, beside sums. The errors of many quantiles grow by at most a ninth, and those of
+# sums decrease by up to nine tenths.
+MAX_QUANTILES_PART = Fraction(9, 10)
 MAX_EXCLUDED_FRACTION = 0.05
 UNIT_BOUNDS = np.array([[0.0, 1.0]])
 
@@ -624,8 +628,7 @@ class DPGroupBy(WeightedStatistic):
         needs = n_sums, n_choices * n_columns * self._n_overlapping
         of_sums, of_quantiles = map(math.sqrt, needs)
         part = Fraction(round(100 * of_quantiles / (of_sums + of_quantiles)), 100)
-        # Sums have a hundredth or more, if there are any.
-        return min(part, Fraction(99, 100)) if n_sums else part
+        return min(part, MAX_QUANTILES_PART) if n_sums else part
 
     @property
     def _n_overlapping(self) -> int:
