@@ -466,20 +466,12 @@ class Packer:
                 return Record(name, self.pack(_dump_estimator(value)))
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
-        if _is_derived(value):
-            _reject_secret(vars(value))
         if type(value) is dict:  # skops would convert the keys to text
             return Record("dict", self.pack(list(map(list, value.items()))))
         for type_name, (type_, dump, _) in _TYPES.items():
             if isinstance(value, type_):
                 return Record(type_name, self.pack(dump(value)))
         return None
-
-
-def _is_derived(value: Any) -> bool:
-    """Check if an object is of a class of a user that is derived from an estimator of skdp."""
-    parents = (x.__module__.partition(".")[0] for x in type(value).__mro__)
-    return isinstance(value, BaseEstimator) and "skdp" in parents
 
 
 def _find_seeds(values: Mapping[str, Any]) -> list[str]:
@@ -526,7 +518,6 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
     # An estimator may define `_describe_fit`, which returns its fitted state as a dict
     # (empty before `fit`), and `_restore_fit`, which checks this dict and sets the state.
     parameters = estimator.get_params(deep=False)
-    _reject_secret(parameters)
     fitted = {}
     if isinstance(estimator, ReportTransformer):
         # The guarantee and the probabilities follow from the protocol.

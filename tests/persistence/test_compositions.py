@@ -141,6 +141,17 @@ def test_secret_keys_in_the_grid_of_a_search_are_not_saved(key):
         save_bytes(GridSearchCV(make_pipeline(encoder, LogisticRegression()), grid))
 
 
+class DerivedEncoder(skdp.RandomizedResponseEncoder):
+    """An encoder of a user."""
+
+
+@pytest.mark.parametrize("key", [bytes(range(32)), skdp.SecretKey(bytes(range(32)))], ids=["bytes", "SecretKey"])
+def test_secret_key_of_a_derived_encoder_is_not_saved(key):
+    encoder = DerivedEncoder(1.0, categories={"x0": [0, 1]}, secret_key=key)
+    with pytest.raises(ValueError, match="`secret_key` must be None to be saved"):
+        save_bytes(make_pipeline(encoder, LogisticRegression()))
+
+
 def test_files_without_private_estimators_have_no_seeds():
     forest = RandomForestClassifier(2, random_state=3).fit(X, Y)
     loaded = skdp.load(io.BytesIO(save_bytes(forest)), trusted=TREES)
