@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -12,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import cache
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -24,14 +23,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdp._json import check_version, value_from_json, value_to_json
-from skdp.base import (
-    PathType,
-    SavedByArguments,
-    check_ledger,
-)
+from skdp.base import PathType, check_ledger
 from skdp.domain import Categories, Domain, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
@@ -50,7 +44,7 @@ __all__ = ["load", "save"]
 _VERSION = 2
 _VERSION_MEMBER = "skdp-version.txt"
 
-# Further types in files that are trusted: types of parameters, and parts of splines and
+# Further names in files that are trusted: types of parameters, and parts of splines and
 # sparse matrices.
 _RECORD = "skdp.persistence.Record"
 _TRUSTED = {
@@ -61,13 +55,14 @@ _TRUSTED = {
     "numpy.dtype",
     "numpy.floating",
     "numpy.integer",
+    "numpy.mean",
     "numpy.number",
+    "scipy._lib.array_api_compat.numpy._aliases.asarray",
     "scipy.interpolate._bsplines.BSpline",
     "scipy.interpolate._bsplines._BSpline",  # within it, since SciPy 1.18
     "scipy.sparse._csc.csc_matrix",
     "scipy.sparse._csr.csr_matrix",
 }
-_FUNCTIONS = {"numpy.mean", "scipy._lib.array_api_compat.numpy._aliases.asarray"}
 
 # Packages of scores, whose public functions are trusted.
 _SCORES = ("sklearn.feature_selection.", "sklearn.metrics.", "sklearn.preprocessing.")
@@ -106,7 +101,8 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     without charges, paths and addresses. No `random_state` is saved, because the noise can
     be undone with seeds, also of ensembles and searches: the loaded estimator draws secure
     noise, and the guarantee of a seeded `fit` still states that it was not secure.
-    Other estimators may contain rows of the training data, such as nearest neighbors.
+    Requests of metadata routing are not saved either. Other estimators may contain rows of
+    the training data, such as nearest neighbors.
 
     The file has the format of skops [1]_, a ZIP file of JSON and arrays. Estimators of
     skdp are stored by their public names.
@@ -130,26 +126,32 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     >>> print(skdp.load(file)[0].guarantee_)
     epsilon = 1, local model, replacing one record's values of: smokes
     """
+    import skops.io
+
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(
             f"`estimator` must be an estimator, got {type(estimator).__name__}."
         )
     name = type(estimator).__name__
     try:
-        data, types = _write_file(Packer().pack(estimator))
+        data = skops.io.dumps(pack(estimator))
+        types = skops.io.get_untrusted_types(data=data)
+        skops.io.loads(data, trusted=types)
     except ValueError:
         raise
     except Exception as error:  # an object that pickle or skops does not support
         raise TypeError(f"{name} cannot be saved: {type(error).__name__}.") from None
-    internal = [found for found in types if found.startswith("skdp.")]
-    if internal not in ([], [_RECORD]):
+    if any(found.startswith("skdp.") for found in {*types} - {_RECORD}):
         raise TypeError(
             f"{name} cannot be saved, because it has internal objects of skdp."
         )
+    file = BytesIO(data)
+    with ZipFile(file, "a") as members:
+        members.writestr(_VERSION_MEMBER, str(_VERSION))
     if hasattr(path, "write"):
-        path.write(data)
+        path.write(file.getvalue())
     else:
-        Path(path).write_bytes(data)
+        Path(path).write_bytes(file.getvalue())
 
 
 def load(
@@ -211,8 +213,6 @@ def load(
     >>> (skdp.load(file).mean_ == scaler.mean_).all()
     np.True_
     """
-    import skops.io
-
     check_ledger(ledger)
     file: Any = path
     if hasattr(path, "read"):
@@ -225,39 +225,19 @@ def load(
             "`path` must be a file of skdp.save, got another format. Use "
             "skdp.read_protocol for the protocol (JSON) of a local transformer."
         )
-    # All types are checked before any object is created.
     reader = _Reader(ledger)
     token = _READER.set(reader)
-    message, unknown = "", set()
     try:
-        known = _list_trusted(tuple(sys.modules))
-        json.loads(_read_schema(data), object_hook=partial(_check_node, known))
-        types = skops.io.get_untrusted_types(data=data)
-        unknown = set(types) - known.keys() - set(trusted)
-        if not unknown:
-            estimator = skops.io.loads(data, trusted=types)
+        estimator = _read_file(data, trusted)
     except ValueError as error:
-        message = str(error)
+        raise ValueError(str(error)) from None
     except Exception as error:  # a damaged file can cause any exception
-        message = (
+        raise ValueError(
             f"The file cannot be read ({type(error).__name__}): it is damaged, or was "
             "written by a later version of skdp."
-        )
+        ) from None
     finally:
         _READER.reset(token)
-    # Raised outside of the handlers, because the context of an error is shown too.
-    if message:
-        raise ValueError(message)
-    if unknown:
-        remedy = (
-            "In a changed file, types of other packages, private types and types in C, "
-            "such as trees, may run code or end Python: trust the author of the file."
-        )
-        if any(name.startswith("skdp.") for name in unknown):
-            remedy = "If it was written by a later version of skdp, upgrade skdp."
-        raise ValueError(
-            f"`trusted` must contain the types {sorted(unknown)}. {remedy}"
-        )
     if ledger is not None and not reader.has_ledger:
         raise ValueError(
             "`ledger` must be None, because no saved estimator had a ledger."
@@ -265,33 +245,12 @@ def load(
     return estimator
 
 
-_NO_LEDGER = (
-    "this estimator was loaded without its ledger; use skdp.load(path, ledger=...)"
-)
-
-# Attributes that are not saved as fitted state: the counter of calls, and settings of
-# outputs and of metadata routing, which are saved separately.
-_REQUESTS = "_metadata_request"
-_NOT_FITTED = ("_calls", "_sklearn_output_config", _REQUESTS)
-
-
-def _write_file(packed: Any) -> tuple[bytes, list[str]]:
-    """Return a file of a packed object, which can be read again, and the types that skops does not trust."""
+def _read_file(data: bytes, trusted: Sequence[str]) -> Any:
+    """Return the object of a file; check its version, and all its types before any object is created."""
     import skops.io
 
-    data = skops.io.dumps(packed)
-    types = skops.io.get_untrusted_types(data=data)
-    skops.io.loads(data, trusted=types)
-    file = BytesIO(data)
-    with ZipFile(file, "a") as members:
-        members.writestr(_VERSION_MEMBER, str(_VERSION))
-    return file.getvalue(), types
-
-
-def _read_schema(data: bytes) -> bytes:
-    """Return the description of the objects in a file; check its version and the size of its members."""
-    # A small file cannot take much memory, because `save` does not compress.
     members = ZipFile(BytesIO(data))
+    # A small file cannot take much memory, because `save` does not compress.
     size = sum(member.file_size for member in members.infolist())
     if size > len(data):
         raise ValueError(
@@ -302,59 +261,62 @@ def _read_schema(data: bytes) -> bytes:
     is_numbered = _VERSION_MEMBER in members.namelist()
     number = members.read(_VERSION_MEMBER)[:9] if is_numbered else b"1"
     check_version(int(number) if number.isdigit() else 1, _VERSION, "The file")
-    return members.read("schema.json")
-
-
-@lru_cache(maxsize=1)
-def _list_trusted(loaded: tuple[str, ...]) -> dict[str, bool]:
-    """Return the names in files that `load` trusts in addition to the names of skops; True for a function.
-
-    `loaded` are the names of all modules that Python has loaded.
-    Classes are trusted in each module that defines a public name, because fitted
-    estimators have parts of other classes, such as the scorer of a search.
-    """
-    trusted = dict.fromkeys(_TRUSTED, False) | dict.fromkeys(_FUNCTIONS, True)
-    modules = set()
-    for name in loaded:
-        if not name.startswith("sklearn.") or re.search(r"\._|\.externals", name):
-            continue
-        module = sys.modules[name]
-        modules.add(name)
-        for attribute in getattr(module, "__all__", ()):
-            found = vars(module).get(attribute)
-            source = getattr(found, "__module__", None) or ""
-            if source.startswith("sklearn."):
-                modules.add(source)
-            if isinstance(found, FunctionType) and f"{name}.".startswith(_SCORES):
-                trusted[f"{source}.{found.__name__}"] = True
-    for name in modules & sys.modules.keys():
-        for attribute, found in list(vars(sys.modules[name]).items()):
-            is_class = isinstance(found, type) and found.__module__ == name
-            if is_class and _is_written_in_python(found):
-                trusted[f"{name}.{attribute}"] = False
-    return trusted
-
-
-def _is_written_in_python(found: type) -> bool:
-    """Check if a class and its parents are written in Python, beside parents such as dict."""
-    # Other classes do not check their state, so a changed file could end Python.
-    return all(
-        parent.__module__ == "builtins" or parent.__flags__ & _HEAP_TYPE
-        for parent in found.__mro__
+    json.loads(members.read("schema.json"), object_hook=_check_node)
+    types = skops.io.get_untrusted_types(data=data)
+    trusted_names = {*trusted, *_TRUSTED, *filter(_find_public, types)}
+    unknown = set(types) - trusted_names
+    if not unknown:
+        return skops.io.loads(data, trusted=types)
+    remedy = (
+        "In a changed file, types of other packages, private types and types in C, "
+        "such as trees, may run code or end Python: trust the author of the file."
     )
+    if any(name.startswith("skdp.") for name in unknown):
+        remedy = "If it was written by a later version of skdp, upgrade skdp."
+    raise ValueError(f"`trusted` must contain the types {sorted(unknown)}. {remedy}")
 
 
-def _check_node(trusted: Mapping[str, bool], node: dict[str, Any]) -> dict[str, Any]:
+@cache
+def _find_public(name: str) -> Any:
+    """Return the object of scikit-learn that `load` trusts by its name in a file; None for other names.
+
+    It is a class of a module that defines a public name, because fitted estimators have parts of other classes, such as
+    the scorer of a search; or it is a public function of a package of scores.
+    """
+    module, _, attribute = name.rpartition(".")
+    package = module.partition("._")[0]
+    if not module.startswith("sklearn.") or package.startswith("sklearn.externals"):
+        return None
+    # No module is imported.
+    found: Any = getattr(sys.modules.get(module), attribute, None)
+    public = sys.modules.get(package)
+    names = getattr(public, "__all__", ())
+    if isinstance(found, FunctionType):
+        return found if name.startswith(_SCORES) and attribute in names else None
+    modules: set[Any] = {package}
+    for listed in names:
+        modules.add(getattr(vars(public).get(listed), "__module__", None))
+    is_class = isinstance(found, type) and found.__module__ == module
+    if not is_class or module not in modules:
+        return None
+    # Classes in C do not check their state, so a changed file could end Python.
+    for parent in found.__mro__:
+        if parent.__module__ != "builtins" and not parent.__flags__ & _HEAP_TYPE:
+            return None
+    return found
+
+
+def _check_node(node: dict[str, Any]) -> dict[str, Any]:
     """Raise an error if an object of a file is the result of a call with arguments of the file."""
     name = f"{node.get('__module__')}.{node.get('__class__')}"
-    loader = node.get("__loader__")
+    loader, found = node.get("__loader__"), _find_public(name)
+    is_call = loader == "ConstructorFromReduceNode"
     if name == _RECORD:  # also if a method of its object would be loaded
-        is_call = loader != "ConstructorFromReduceNode"
-    elif trusted.get(name):
+        is_call = not is_call
+    elif isinstance(found, FunctionType):
         is_call = loader != "FunctionNode"
     else:
-        is_listed = name in trusted and name not in _TRUSTED
-        is_call = is_listed and loader == "ConstructorFromReduceNode"
+        is_call = is_call and found is not None
     if is_call:
         raise ValueError(
             "`path` must be an unchanged file of skdp.save, got a call of a function."
@@ -385,6 +347,11 @@ class Record:
         return Record, (self.type_name, self.state)
 
 
+_NO_LEDGER = (
+    "this estimator was loaded without its ledger; use skdp.load(path, ledger=...)"
+)
+
+
 class _Reader:
     """Creator of the objects of records. All estimators of a file share one ledger."""
 
@@ -401,116 +368,111 @@ class _Reader:
             return self.ledger
         if name in _TYPES:
             return _TYPES[name][2](state)
-        return _load_estimator(name, state)
+        saved_class = _find_class(name)
+        if saved_class is None:
+            raise ValueError(f"The file contains an unknown type {name[:50]!r}.")
+        if hasattr(saved_class, "arguments"):
+            return saved_class(**state)
+        return _load_estimator(saved_class, state)
 
 
 # The reader of the file that `load` reads.
 _READER: ContextVar[_Reader | None] = ContextVar("reader", default=None)
 
 
-class Packer:
-    """Converter of the objects of skdp in an object to records."""
+def _find_class(name: str) -> Any:
+    """Return the public class of skdp that is saved by its name, an estimator or a design; None if there is none."""
+    # Only public names are looked up, so a file cannot import other modules.
+    skdp: Any = import_module("skdp")
+    public: Any = getattr(skdp, name) if name in skdp.__all__ else None
+    is_class = isinstance(public, type)
+    is_estimator = is_class and issubclass(public, BaseEstimator)
+    return public if is_estimator or hasattr(public, "arguments") else None
 
-    def __init__(self) -> None:
-        self.ledger: PrivacyLedger | None = None
-        # By the ids of objects, which may be in several places: the object and its copy.
-        self._copies: dict[int, tuple[Any, Any]] = {}
 
-    def pack(self, value: Any) -> Any:
-        """Return a copy of an object with a record in place of each object of skdp."""
-        # The bytes never leave this function, so pickle reads only what it has written.
-        file = BytesIO()
-        pickler, unpickler = pickle.Pickler(file), pickle.Unpickler(file)
-        pickler.persistent_id = self._find_key  # type: ignore[method-assign]
-        unpickler.persistent_load = lambda key: self._copies[key][1]  # type: ignore[method-assign]
-        pickler.dump(value)
-        file.seek(0)
-        return unpickler.load()
+def pack(value: Any) -> Any:
+    """Return a copy of an object with a record in place of each object of skdp."""
+    # The bytes never leave this function, so pickle reads only what it has written.
+    file = BytesIO()
+    _Packer(file).dump(value)
+    file.seek(0)
+    unpickler = pickle.Unpickler(file)
+    unpickler.persistent_load = lambda kept: kept  # type: ignore[method-assign]
+    return unpickler.load()
 
-    def _find_key(self, value: Any) -> int | None:
-        """Return the key of the copy of an object, None if pickle copies it."""
-        key = id(value)
-        if key not in self._copies:
-            copied = self._copy(value)
-            if copied is value:
-                return None
-            self._copies[key] = value, copied
-        return key
 
-    def _copy(self, value: Any) -> Any:
-        """Return a dict without seeds, the record of an object, or another value unchanged."""
-        if isinstance(value, dict):
-            _reject_secret(value)
-            # The noise could be undone with the seeds of ensembles and searches.
-            if seeds := _find_seeds(value):
-                kept = copy(value)
-                for name in seeds:
-                    is_listed = isinstance(value[name], list | tuple | np.ndarray)
-                    kept[name] = _NO_SEEDS if is_listed else None
-                return self.pack(kept)
-        if type(value) is dict and all(type(key) is str for key in value):
-            return value
-        return self._make_record(value) or value
+class _Packer(pickle.Pickler):
+    """Copier of an object, which visits each object in it."""
 
-    def _make_record(self, value: Any) -> Record | None:
-        """Return the record of an object, None for an object of another library."""
+    ledger: PrivacyLedger | None = None
+
+    def persistent_id(self, value: Any) -> Any:
+        """Return an object in place of a dict that has seeds or other keys than text, otherwise None."""
+        if not isinstance(value, dict):
+            return None
+        kept = _drop_settings(value)
+        if type(kept) is dict and not all(type(key) is str for key in kept):
+            # skops would convert the keys to text.
+            return Record("dict", list(map(list, kept.items())))
+        return None if kept is value else kept
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return the call that creates the record of an object."""
         name = type(value).__name__
+        if isinstance(value, SecretKey):
+            _reject_secret()
         if isinstance(value, PrivacyLedger):
             if self.ledger is not None and self.ledger._book is not value._book:
                 raise ValueError("Estimators must have one ledger, got several.")
             self.ledger = value
             names = ("epsilon", "delta", "rho", "mu")
-            return Record("PrivacyLedger", {x: getattr(value, x) for x in names})
-        if _find_public_class(name) is type(value):
-            try:
-                return Record(name, self.pack(_dump_estimator(value)))
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from None
-        if type(value) is dict:  # skops would convert the keys to text
-            return Record("dict", self.pack(list(map(list, value.items()))))
+            return Record, ("PrivacyLedger", {x: getattr(value, x) for x in names})
+        if _find_class(name) is type(value):
+            is_estimator = isinstance(value, BaseEstimator)
+            state = _dump_estimator(value) if is_estimator else value.arguments()
+            return Record, (name, state)
         for type_name, (type_, dump, _) in _TYPES.items():
             if isinstance(value, type_):
-                return Record(type_name, self.pack(dump(value)))
-        return None
+                return Record, (type_name, dump(value))
+        return NotImplemented
 
 
-def _find_seeds(values: Mapping[str, Any]) -> list[str]:
-    """Return the names of the seeds in attributes or parameters, such as in the grid and the results of a search."""
-    seeds = []
+def _drop_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes or parameters without seeds and requests of metadata; raise an error for a secret key."""
+    dropped = []
     for name, value in values.items():
-        # Bagging has `_seeds`.
-        is_seed = str(name).endswith(("random_state", "_seeds"))
-        if is_seed and value is not None and value is not _NO_SEEDS:
-            seeds.append(name)
-    return seeds
+        items = value if isinstance(value, list | tuple) else [value]
+        is_given = any(item is not None for item in items)
+        if is_given and str(name).endswith("secret_key"):
+            _reject_secret()
+        # The noise could be undone with the seeds of ensembles and searches, also in grids and
+        # results. Bagging has `_seeds`.
+        if is_given and str(name).endswith(("random_state", "_seeds")):
+            dropped.append(name)
+    if not dropped and _REQUESTS not in values:
+        return values
+    kept = copy(values)
+    kept.update(dict.fromkeys(dropped))
+    kept.pop(_REQUESTS, None)
+    return kept
 
 
-# In place of a list of seeds.
-_NO_SEEDS = [None]
-
-
-# Metadata routing.
-
-
-def _list_requests(requests: MetadataRequest) -> dict[str, Any]:
-    """Return the metadata that methods of an object request, such as ``{"fit": {"sample_weight": True}}``."""
-    listed = {}
-    for method, request in vars(requests).items():
-        if getattr(request, "requests", None):
-            listed[method] = dict(request.requests)
-    return listed
-
-
-def _load_requests(listed: Mapping[str, Mapping[str, Any]]) -> MetadataRequest:
-    """Return the requests of `_list_requests`."""
-    requests = MetadataRequest(owner="a loaded estimator")
-    for method, names in listed.items():
-        for name, alias in names.items():
-            getattr(requests, method).add_request(param=name, alias=alias)
-    return requests
+def _reject_secret() -> None:
+    """Raise an error instead of saving a key."""
+    raise ValueError(
+        "`secret_key` must be None to be saved, and so must each SecretKey, because the "
+        "noise of permanent reports can be undone with the key. Set it again after "
+        "loading, or save the protocol with `to_json`."
+    )
 
 
 # Estimators.
+
+# Attributes that are not saved as fitted state: the counter of calls, the requests of
+# metadata routing, and the settings of outputs, which are saved beside it.
+_REQUESTS = "_metadata_request"
+_OUTPUT = "_sklearn_output_config"
+_NOT_FITTED = ("_calls", _REQUESTS, _OUTPUT)
 
 
 def _dump_estimator(estimator: Any) -> dict[str, Any]:
@@ -530,32 +492,19 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
         for name in (*parameters, *_NOT_FITTED):
             fitted.pop(name, None)
     _check_guarantee(estimator)
-    return {
-        "parameters": parameters,
-        "fitted": fitted,
-        "output": vars(estimator).get("_sklearn_output_config", {}),
-        "requests": vars(estimator).get(_REQUESTS),
-    }
+    output = vars(estimator).get(_OUTPUT, {})
+    return {"parameters": parameters, "fitted": fitted, "output": output}
 
 
-def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
-    """Return the estimator of a class name and a state of `_dump_estimator`; check the guarantee that it states."""
-    estimator_class: Any = _find_public_class(name)
-    if estimator_class is None:
-        raise ValueError(f"The file contains an unknown type {name[:50]!r}.")
-    fitted = state["fitted"]
+def _load_estimator(estimator_class: Any, state: Mapping[str, Any]) -> Any:
+    """Return the estimator of a class and a state of `_dump_estimator`; check the guarantee that it states."""
+    fitted, name = state["fitted"], estimator_class.__name__
     estimator = estimator_class(**state["parameters"])
     if isinstance(estimator, ReportTransformer):
         if fitted:
             estimator = _load_transformer(estimator, fitted)
     elif fitted and hasattr(estimator, "_restore_fit"):
-        try:
-            estimator._restore_fit(fitted)
-        except ValueError as error:
-            raise ValueError(
-                "`path` must be an unchanged file of skdp.save, got an invalid "
-                f"{name}. Save the estimator again. {error}"
-            ) from None
+        estimator._restore_fit(fitted)
     else:
         # Statistics of the central model cannot be checked.
         for attribute, statistic in fitted.items():
@@ -568,36 +517,7 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
     _check_guarantee(estimator)
     if state["output"]:
         estimator.set_output(transform=state["output"].get("transform"))
-    if state["requests"] is not None:
-        vars(estimator)[_REQUESTS] = state["requests"]
     return estimator
-
-
-def _reject_secret(parameters: Mapping[str, Any]) -> None:
-    """Raise an error if an estimator or the grid of a search has the key of permanent reports."""
-    for name, value in parameters.items():
-        keys = value if isinstance(value, list | tuple) else [value]
-        is_secret = str(name).endswith("secret_key")
-        if not is_secret or all(key is None for key in keys):
-            continue
-        raise ValueError(
-            "`secret_key` must be None to be saved, because the noise of permanent "
-            "reports can be undone with the key. Save the protocol with `to_json`."
-        )
-
-
-def _find_public(name: str) -> Any:
-    """Return the public object of skdp with a name; None if there is none."""
-    # Only public names are looked up, so a file cannot import other modules.
-    skdp: Any = import_module("skdp")
-    return getattr(skdp, name) if name in skdp.__all__ else None
-
-
-def _find_public_class(name: str) -> Any:
-    """Return the public estimator class of skdp with a name; None if there is none."""
-    public = _find_public(name)
-    is_estimator = isinstance(public, type) and issubclass(public, BaseEstimator)
-    return public if is_estimator else None
 
 
 def _check_guarantee(estimator: Any) -> None:
@@ -613,7 +533,7 @@ def _check_guarantee(estimator: Any) -> None:
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(
             "`guarantee_` does not follow from the parameters, because they or the "
-            "file were changed after fit. Fit the estimator again."
+            f"file were changed after fit. Fit the {type(estimator).__name__} again."
         )
 
 
@@ -622,9 +542,8 @@ def _dump_transformer(
 ) -> dict[str, Any]:
     """Return the JSON of the protocol of a local transformer, and its columns with inferred categories."""
     _check_parameters(transformer, parameters)
-    domain = transformer.protocol_.domain
-    columns = () if domain is None else domain.columns
-    observed = [name for name in columns if domain and domain[name].observed]
+    domain: Any = transformer.protocol_.domain or {}
+    observed = [name for name, values in domain.items() if values.observed]
     return {"protocol": transformer.to_json(), "observed": observed}
 
 
@@ -657,7 +576,8 @@ def _check_parameters(
     for name in written.keys() - transformer.protocol_.declared.keys():
         if json.dumps(value_to_json(parameters[name])) != json.dumps(written[name]):
             raise ValueError(
-                f"`{name}` was changed after fit. Fit the estimator again."
+                f"`{name}` was changed after fit. Fit the "
+                f"{type(transformer).__name__} again."
             )
 
 
@@ -665,33 +585,29 @@ def _check_parameters(
 
 
 def _dump_domain(domain: Domain) -> dict[str, Any]:
-    """Return the state of a domain: its columns, expressions and releases."""
+    """Return the columns of a domain, its expressions and releases."""
     return {
-        "columns": [[name, domain[name]] for name in domain.columns],
+        "columns": list(domain.items()),
         "constraints": list(domain.constraints),
-        "derived": dict(domain.derived),
+        "derived": domain.derived,
         "releases": list(domain.releases),
     }
 
 
-def _load_domain(state: Mapping[str, Any]) -> Domain:
+def _load_domain(state: dict[str, Any]) -> Domain:
     """Return the domain of a state of `_dump_domain`."""
-    columns, constraints = dict(state["columns"]), state["constraints"]
-    domain = Domain(columns, constraints=constraints, derived=state["derived"])
-    domain.releases = tuple(state["releases"])
+    releases = state.pop("releases")
+    domain = Domain(dict(state.pop("columns")), **state)
+    domain.releases = tuple(releases)
     return domain
 
 
 def _dump_attribute(values: Categories | Interval) -> list[Any]:
     """Return the JSON of declared values, whether they are ordered and observed, and their releases."""
-    content = values if isinstance(values, Interval) else list(values.values)
+    is_interval = isinstance(values, Interval)
+    content = value_to_json(values if is_interval else list(values.values))
     is_ordered = getattr(values, "ordered", False)
-    return [
-        value_to_json(content),
-        is_ordered,
-        values.observed,
-        list(values.releases),
-    ]
+    return [content, is_ordered, values.observed, list(values.releases)]
 
 
 def _load_attribute(state: list[Any]) -> Categories | Interval:
@@ -706,84 +622,63 @@ def _load_attribute(state: list[Any]) -> Categories | Interval:
     return values
 
 
-def _dump_guarantee(guarantee: PrivacyGuarantee) -> list[Any]:
-    """Return the JSON of a guarantee, and its scope with column names of any type."""
-    return [guarantee.to_json(), list(guarantee.scope)]
-
-
 def _load_guarantee(state: list[Any]) -> PrivacyGuarantee:
-    """Return the guarantee of a state of `_dump_guarantee`."""
-    # The JSON has text in place of column names of types that it lacks.
-    guarantee = PrivacyGuarantee.from_json(state[0])
-    return replace(guarantee, scope=tuple(state[1]))
+    """Return the guarantee of its JSON and its scope, because the JSON lacks some types of column names."""
+    return replace(PrivacyGuarantee.from_json(state[0]), scope=tuple(state[1]))
 
 
 def _dump_template(template: Table) -> dict[str, Any]:
-    """Return the libraries and names of a table without rows, the template of the outputs of an estimator.
+    """Return the library and names of a table without rows, the template of the outputs of an estimator.
 
-    Dtypes are not saved, because the dtypes of outputs follow from the domain.
+    Dtypes are not saved, because the dtypes of outputs follow from the domain, except that columns may have categories,
+    which may be ordered.
     """
-    columns = []
+    are_ordered = []
     for column in template.columns:
-        is_ordered = has_order_of(column, ()) if has_categories(column) else None
-        columns.append([library_of(column), is_ordered])
-    native, library = template.native, "numpy"
-    if not isinstance(native, np.ndarray):
-        library = nw.from_native(native).implementation.value
-    return {"library": library, "names": list(template.names), "columns": columns}
+        has_order = has_order_of(column, ())
+        are_ordered.append(has_order if has_categories(column) else None)
+    return {
+        "library": library_of(template.columns[0]),
+        "names": list(template.names),
+        "ordered": are_ordered,
+    }
 
 
 def _load_template(state: dict[str, Any]) -> Table:
     """Return a table without rows, whose library and column names outputs get."""
-    columns = []
-    for library, is_ordered in state["columns"]:
+    library, columns = state["library"], []
+    for is_ordered in state["ordered"]:
         # The declared values are not part of the template.
-        form: Any = ("missing", ()) if is_ordered is None else ("string", ("",))
-        dtype = find_dtype(library, *form, is_ordered=is_ordered)
+        dtype = find_dtype(library, "string", ("",), is_ordered=is_ordered)
         columns.append(empty_column(library, dtype))
     native: Any = np.empty((0, len(columns)), object)
-    if state["library"] != "numpy":
-        native = nw.from_dict({}, backend=state["library"]).to_native()
+    if library != "numpy":
+        native = nw.from_dict({}, backend=library).to_native()
     return Table(tuple(state["names"]), tuple(columns), native)
-
-
-def _dump_frame(frame: pd.DataFrame) -> list[Any]:
-    """Return the names and arrays of the columns of a table of results, without its index."""
-    return [[name, frame[name].to_numpy()] for name in frame.columns]
-
-
-def _reject_key(key: SecretKey) -> None:
-    """Raise an error instead of saving a secret."""
-    raise ValueError(
-        "A SecretKey cannot be saved with an estimator. Set it to None, keep the key "
-        "in a secret store, and set it again after loading."
-    )
 
 
 # By the name in a file: a type, and functions that return its state and load the state.
 _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "SecretKey": (SecretKey, _reject_key, _reject_key),
     "Domain": (Domain, _dump_domain, _load_domain),
     "Release": (Release, list, lambda state: Release(*state)),
-    "MetadataRequest": (MetadataRequest, _list_requests, _load_requests),
     "Categories": (Categories | Interval, _dump_attribute, _load_attribute),
-    "PrivacyGuarantee": (PrivacyGuarantee, _dump_guarantee, _load_guarantee),
+    "PrivacyGuarantee": (
+        PrivacyGuarantee,
+        lambda guarantee: [guarantee.to_json(), list(guarantee.scope)],
+        _load_guarantee,
+    ),
     "Rho": (Rho, lambda budget: dict(vars(budget)), lambda state: Rho(**state)),
     "Mu": (Mu, lambda budget: dict(vars(budget)), lambda state: Mu(**state)),
-    "ReportDesign": (
-        SavedByArguments,
-        lambda design: design.arguments(),
-        lambda state: _find_public("ReportDesign")(**state),
-    ),
     "Table": (Table, _dump_template, _load_template),
+    # A table of results, without its index.
     "DataFrame": (
         pd.DataFrame,
-        _dump_frame,
+        lambda frame: [[name, column.to_numpy()] for name, column in frame.items()],
         lambda state: pd.DataFrame(dict(state)).infer_objects(),
     ),
     # Names of columns.
     "Index": (pd.Index, list, lambda state: np.array(state, object)),
-    # `pack` writes a dict with keys that are not text as a list of pairs.
+    # A dict with keys that are not text is a list of pairs.
     "dict": ((), list, dict),
     "range": (
         range,
@@ -791,9 +686,5 @@ _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda state: range(*state),
     ),
     # Other values of parameters, whose types skops does not trust.
-    "value": (
-        (date, Fraction),
-        value_to_json,
-        value_from_json,
-    ),
+    "value": ((date, Fraction), value_to_json, value_from_json),
 }

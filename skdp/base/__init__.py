@@ -38,7 +38,6 @@ from skdp.base._parameters import PathType as PathType
 from skdp.base._parameters import Privileged as Privileged
 from skdp.base._parameters import ProbabilisticClassifier as ProbabilisticClassifier
 from skdp.base._parameters import ReportStrategy as ReportStrategy
-from skdp.base._parameters import SavedByArguments as SavedByArguments
 from skdp.base._parameters import TableLike as TableLike
 from skdp.base._parameters import check_column_name as check_column_name
 from skdp.base._parameters import check_confidence_level as check_confidence_level

@@ -150,14 +150,6 @@ def check_flag(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be True or False, got {type(value).__name__}.")
 
 
-class SavedByArguments(ABC):
-    """Base class of objects that `skdp.save` writes as the arguments of their constructor."""
-
-    @abstractmethod
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of the constructor by name."""
-
-
 class OrderedScore:
     """Mixin that checks the order of rows in `score`, before the mixin of scikit-learn."""
 

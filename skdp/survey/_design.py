@@ -16,7 +16,6 @@ from skdp._arrays import Floats, Indices, Mask
 from skdp.base import (
     ColumnLike,
     ColumnName,
-    SavedByArguments,
     TableLike,
     check_confidence_level,
 )
@@ -44,7 +43,7 @@ ANSWERS = "randomized answers"
 CHEATERS = "cheaters"
 
 
-class ReportDesign(SavedByArguments):
+class ReportDesign:
     """Randomized response design of a question.
 
     The design contains the probability of each report given the true value, for answers

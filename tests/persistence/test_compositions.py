@@ -137,7 +137,7 @@ def test_seeds_of_private_estimators_are_not_saved(estimator):
 def test_secret_keys_in_the_grid_of_a_search_are_not_saved(key):
     encoder = skdp.RandomizedResponseEncoder(1.0, categories={"x0": [0, 1], "x1": [0, 1]})
     grid = {"randomizedresponseencoder__secret_key": [None, key]}
-    with pytest.raises(ValueError, match=r"secret_key|SecretKey"):
+    with pytest.raises(ValueError, match="`secret_key` must be None"):
         save_bytes(GridSearchCV(make_pipeline(encoder, LogisticRegression()), grid))
 
 
@@ -218,7 +218,7 @@ def test_ledgers_and_keys_are_found_in_each_container(wrap, ledger):
     key = skdp.SecretKey(b"nobody may see it")
     encoder = skdp.RandomizedResponseEncoder(1.0, categories={"x0": [0, 1]}, memoize=True, secret_key=b"nobody may")
     for value in (key, encoder):
-        with pytest.raises(ValueError, match=r"SecretKey cannot be saved|`secret_key` must be None"):
+        with pytest.raises(ValueError, match="`secret_key` must be None"):
             save_bytes(Holder(wrap(value)))
 
 
@@ -260,7 +260,7 @@ def test_objects_in_partials_and_named_tuples_are_records(wrap, ledger):
     for value in (bayes(ledger), ledger):
         assert b"budget.sqlite" not in list_members(data := save_bytes(Holder(wrap(value))))
         assert type(skdp.load(io.BytesIO(data), trusted=trusted).value) is type(wrap(value))
-    with pytest.raises(ValueError, match="SecretKey cannot be saved"):
+    with pytest.raises(ValueError, match="`secret_key` must be None"):
         save_bytes(Holder(wrap(skdp.SecretKey(b"nobody may see it"))))
 
 
@@ -291,15 +291,14 @@ def test_functions_and_helpers_of_scikit_learn_are_loaded(estimator):
     np.testing.assert_array_equal(getattr(loaded, method)(table), getattr(fitted, method)(table))
 
 
-def test_metadata_requests_are_loaded():
+def test_requests_of_metadata_are_not_saved():
     with sklearn.config_context(enable_metadata_routing=True):
         mean = skdp.DPMean(1.0, bounds=(0, 1), max_weight=2).set_fit_request(sample_weight=True)
         logistic = LogisticRegression().set_fit_request(sample_weight="w")
-        steps = make_pipeline(FunctionTransformer(), mean)
-        for estimator in (steps, make_pipeline(logistic)):
-            loaded = skdp.load(io.BytesIO(save_bytes(estimator)))
-            assert str(loaded.get_metadata_routing()) == str(estimator.get_metadata_routing())
-        skdp.load(io.BytesIO(save_bytes(steps))).fit(X, sample_weight=np.ones(len(X)))
+        for estimator in (mean, logistic):
+            loaded = skdp.load(io.BytesIO(save_bytes(make_pipeline(estimator))))
+            default = make_pipeline(sklearn.clone(estimator).set_fit_request(sample_weight=None))
+            assert str(loaded.get_metadata_routing()) == str(default.get_metadata_routing())
 
 
 # Damaged and forged files.

@@ -152,7 +152,7 @@ def test_guarantee_of_a_local_transformer_follows_from_its_protocol():
 
     refuse(forge_file(ENCODER, change), "does not follow|cannot be read")
     # An attribute beside the protocol is not set.
-    data = edit(ENCODER, "fitted", guarantee_=skdp.persistence.Packer().pack(skdp.PrivacyGuarantee(0.001)))
+    data = edit(ENCODER, "fitted", guarantee_=skdp.persistence.pack(skdp.PrivacyGuarantee(0.001)))
     assert skdp.load(io.BytesIO(data)).guarantee_ == FITTED[2].guarantee_
 
 
@@ -160,5 +160,5 @@ def test_guarantee_of_a_local_transformer_follows_from_its_protocol():
 def test_estimator_without_a_guarantee_gets_none():
     X, y = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0]}), [0, 1, 0, 1]
     data = save_bytes(skdp.ReportLogisticRegression().fit(X, y))
-    packed = skdp.persistence.Packer().pack(skdp.PrivacyGuarantee(0.001))
+    packed = skdp.persistence.pack(skdp.PrivacyGuarantee(0.001))
     refuse(edit(data, "fitted", guarantee_=packed), "`guarantee_` does not follow from the parameters")
