@@ -15,7 +15,7 @@ from skdp_repository import URLS  # noqa: E402
 from sklearn.base import BaseEstimator  # noqa: E402
 
 import skdp  # noqa: E402
-from skdp.evaluation._style import COLORS  # noqa: E402
+from skdp.evaluation.displays import COLORS  # noqa: E402
 from skdp.oracles import FrequencyOracle  # noqa: E402
 
 project = "skdp"

@@ -42,7 +42,7 @@ LONG_EXAMPLES = {
     "skdp.evaluation._attacks.attribute_inference",
     "skdp.evaluation._audit.audit_epsilon",
     "skdp.evaluation._privacy_curve.privacy_curve",
-    "skdp.evaluation.report._report.study_report",
+    "skdp.evaluation._study_report.study_report",
     "skdp.metrics._mitigation.private_parity",
     "skdp.synthesis._resampler.SyntheticResampler",
     "skdp.testing._checks.check_curator",

@@ -77,6 +77,7 @@ BY_NAME = {
     "skdp.cli._report_commands": ["path_or_module"],  # of the user
     "skdp.readers._large_table": ["module"],  # in skdp.readers
     "skdp.readers._io": ["module"],  # another library
+    "skdp.evaluation.displays": ["package", "module"],  # another library
     "skdp.metrics._aif360": ["module"],  # another library
     "skdp.persistence": ['"skdp"'],  # up
 }

@@ -8,13 +8,13 @@ from skdp.evaluation._audit import audit_epsilon
 from skdp.evaluation._fairness_study import fairness_study
 from skdp.evaluation._planning import plan_epsilon, plan_rows
 from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
+from skdp.evaluation._study_report import study_report
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
 )
-from skdp.evaluation.report import study_report
 
 __all__ = [
     "CountEstimateDisplay",

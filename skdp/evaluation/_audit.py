@@ -50,7 +50,7 @@ def read_columns(table: Any) -> Draws:
     """Convert a table or array to columns by name, with the index added to repeated names."""
     if not isinstance(table, pd.DataFrame | pd.Series) and is_frame(table):
         table = convert_frame(table, "pandas")
-    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
+    frame = pd.DataFrame(table)
     names = list(map(str, frame.columns))
     columns = {}
     for index, name in enumerate(names):
@@ -74,12 +74,7 @@ def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
                 "whole tables."
             )
         if values.dtype == object and isinstance(values[0], _LISTS):
-            # Shorter lists are padded with None.
-            items = zip_longest(*values)
-            for index, column in enumerate(items):
-                parts = np.empty(n_rows, object)
-                parts[:] = column
-                columns[f"{name}, item {index}"] = parts
+            columns |= _align_parts(values, f"{name}, item")
         else:
             columns[name] = values
     return columns
@@ -87,35 +82,42 @@ def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
 
 def read_calls(release: Callable[[], Any], n_calls: int) -> Draws:
     """Call a release many times; return a column for each part of the outputs."""
-    calls: list[dict[str, Any]] = []
-    for _ in range(n_calls):
+    outputs = []
+    errors = np.full(n_calls, ABSENT, object)
+    for call in range(n_calls):
+        parts: list[Any] = []
         try:
-            parts = list(_list_parts(release(), ""))
+            parts += _list_parts(release())
         except Exception as error:
-            parts = [(ERROR_TYPE, type(error).__name__)]
-        calls.append(dict(parts[:256]))  # limits the number of columns
-    columns = {}
-    for name in dict.fromkeys(chain.from_iterable(calls)):
-        column = np.empty(n_calls, object)
-        column[:] = [call.get(name, ABSENT) for call in calls]
-        columns[name] = column
+            errors[call] = type(error).__name__
+        outputs.append(parts[:256])  # limits the number of columns
+    columns = _align_parts(outputs, "part")
+    if (errors != ABSENT).any():
+        columns[ERROR_TYPE] = errors
     return columns
 
 
-def _list_parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the paths and values of all parts of a nested output; `path` is the path of `value` in the output."""
-    items: Iterable[tuple[Any, Any]]
+def _align_parts(outputs: Iterable[Sequence[Any]], name: str) -> Draws:
+    """Return a column for each position in the lists of parts; shorter lists have `ABSENT` at the end."""
+    columns = {}
+    for index, parts in enumerate(zip_longest(*outputs, fillvalue=ABSENT)):
+        column = np.empty(len(parts), object)
+        column[:] = parts
+        columns[f"{name} {index}"] = column
+    return columns
+
+
+def _list_parts(value: Any) -> Iterator[Any]:
+    """Yield all names and values in a nested output."""
+    if isinstance(value, pd.DataFrame | pd.Series) or is_frame(value):
+        value = read_columns(value)
     if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, pd.DataFrame | pd.Series) or is_frame(value):
-        items = read_columns(value).items()
-    elif isinstance(value, _LISTS):
-        items = enumerate(np.asarray(value, object).ravel().tolist())
-    else:
-        yield path or "the value", value
+        value = list(value.items())
+    if not isinstance(value, _LISTS):
+        yield value
         return
-    for key, item in items:
-        yield from _list_parts(item, f"{path}[{key!r}]")
+    for item in value if isinstance(value, tuple) else np.asarray(value, object):
+        yield from _list_parts(item)
 
 
 def add_supports(fitted: Any, columns: Draws) -> Draws:
@@ -151,18 +153,17 @@ def select_column(draws: Draws, name: str) -> NDArray[Any]:
 
 
 def hash_column(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Hash each value of a column: numbers by value, other objects by their repr."""
-    if values.dtype.kind in "iub":
-        return pd.util.hash_array(values.astype(np.int64).view(np.uint64))
+    """Hash each value of a column: numbers by their bits, other objects by their repr."""
     if values.dtype.kind == "f":
         # All nans get the same bits. 0.0 and -0.0 differ.
-        floats = np.where(np.isnan(values), np.nan, values).astype(np.float64)
-        return pd.util.hash_array(floats.view(np.uint64))
-    texts = np.empty(len(values), object)
-    for index, value in enumerate(values):
+        values = np.where(np.isnan(values), np.nan, values).view(np.uint64)
+    elif values.dtype.kind not in "iub":
         # The prefix distinguishes the number 1 from the text "1".
-        texts[index] = value if isinstance(value, str) else f"\x01{value!r}"
-    return pd.util.hash_array(texts)
+        texts = [
+            value if isinstance(value, str) else f"\x01{value!r}" for value in values
+        ]
+        values = np.array(texts, object)
+    return pd.util.hash_array(values)
 
 
 def to_floats(values: NDArray[Any]) -> Floats:
@@ -229,7 +230,7 @@ def find_bound(
 
 
 def draw_rows(
-    release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: Any = None
+    release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: Any
 ) -> Sampler:
     """Return a function that draws n outputs by releasing n copies of a one-row table, given by its index.
 
@@ -241,6 +242,17 @@ def draw_rows(
         rows = tables[table].iloc[np.zeros(n, np.intp)].reset_index(drop=True)
         with warnings.catch_warnings(action="ignore"):
             return add_supports(fitted, read_rows(lambda: release(rows), n))
+
+    return draw
+
+
+def draw_calls(release: Callable[[Any], Any], tables: Sequence[Any]) -> Sampler:
+    """Return a function that draws n outputs by releasing a table n times."""
+
+    def draw(table: int, n: int) -> Draws:
+        """Call the release of a table n times, without its warnings."""
+        with warnings.catch_warnings(action="ignore"):
+            return read_calls(partial(release, tables[table]), n)
 
     return draw
 
@@ -306,27 +318,21 @@ def _count_outcomes(outcomes: Hashes, values: Hashes) -> Integers:
 
 
 def list_features(samples: Sequence[Draws]) -> list[tuple[str, Outcomes]]:
-    """List the features of the outputs by name: values, bins and bits of columns, and joint values.
+    """List the features of the outputs by name: values and bins of columns, and joint values.
 
     `samples` are the draws of each table, and a feature is a function of draws that returns a hash of each draw.
     """
     names = list(dict.fromkeys(chain.from_iterable(samples)))
     features: list[tuple[str, Outcomes]] = []
     for name in names:
-        # The name of a part that some outputs lack may contain a private value.
-        is_public = all(name in sample for sample in samples)
-        label = name if is_public else "a part that not every output has"
-        features.append((f"values of {label}", partial(_hash_values, [name])))
+        features.append((f"values of {name}", partial(_hash_values, [name])))
         columns = [to_floats(select_column(sample, name)) for sample in samples]
         numbers = np.concatenate(columns)
         numbers = numbers[np.isfinite(numbers)]
-        if (numbers != np.floor(numbers)).any():
-            bits = partial(_find_lowest_bits, name)
-            features.append((f"the lowest bit of {label}", bits))
         if len(np.unique(numbers)) > 64:
             # 64 bins with equal numbers of draws.
             edges = np.quantile(numbers, np.linspace(0, 1, 65)[1:-1])
-            features.append((f"bins of {label}", partial(_find_bins, name, edges)))
+            features.append((f"bins of {name}", partial(_find_bins, name, edges)))
     if len(names) > 1:
         values = partial(_hash_values, names)
         features.append(("values of all columns together", values))
@@ -385,22 +391,6 @@ def _find_bins(name: str, edges: Floats, draws: Draws) -> Hashes:
     bins = np.searchsorted(edges, numbers, side="right")
     # Values that are not finite numbers have a bin of their own.
     return np.where(np.isfinite(numbers), bins, len(edges) + 1).astype(np.uint64)
-
-
-def _find_lowest_bits(name: str, draws: Draws) -> Hashes:
-    """Return the exponent of the lowest set bit of the float in a column for each draw.
-
-    It reveals the input of noise that is drawn as a float (Mironov 2012, On significance
-    of the least significant bits for differential privacy, CCS).
-    """
-    numbers = to_floats(select_column(draws, name))
-    is_usual = np.isfinite(numbers) & (numbers != 0)
-    # A float is fraction * 2**exponent, and fraction * 2**53 is an integer.
-    fraction, exponent = np.frexp(np.where(is_usual, numbers, 1.0))
-    integer = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
-    _, lowest = np.frexp((integer & -integer).astype(float))
-    bit = np.where(is_usual, exponent + lowest, 1 << 20)
-    return bit.astype(np.int64).view(np.uint64)
 
 
 # Largest number of declared values of a column that are tried. With more, too few of a
@@ -497,9 +487,9 @@ def audit_epsilon(
     refute the claim.
 
     Events are sets of outcomes of one of these functions of a release: the value of a
-    column, its bin, the lowest set bit of a float, the values of all columns together,
-    the sum of their log ratios, the values that a hashed report supports, and the type
-    of an error.
+    column, its bin, the values of all columns together, the sum of their log ratios,
+    the values that a hashed report supports, and the type of an error. The lowest bits
+    of floats, which may reveal a number without noise, are not compared.
 
     Only the values of a release are compared. Use `check_privatizer` to check dtypes,
     index, warnings, attributes and pickles. To audit several reports of one record, pass
@@ -526,90 +516,73 @@ def audit_epsilon(
     """
     if n_draws is not None:
         check_size(n_draws, min_val=100, max_val=None, name="n_draws")
-    _check_neighbors(neighbors)
+    if neighbors is not None and not isinstance(neighbors, list | tuple):
+        raise TypeError(
+            f"`neighbors` must be a list of tables, got {type(neighbors).__name__}."
+        )
+    fitted = None
     methods = ("transform", "report", "fit")
     if any(hasattr(release, name) for name in methods):
-        audited = _read_transformer(release, neighbors, draw_seed(random_state))
+        fitted, tables = _fit_transformer(release, neighbors, draw_seed(random_state))
+        draw = draw_rows(partial(_release, fitted), tables, fitted)
+        n_default = 1_000_000
     else:
-        audited = _read_callable(release, neighbors, random_state)
-    claimed_delta = float(check_delta(delta))
-    if epsilon is not None:
-        claimed = float(check_epsilon(epsilon, zero=True))
-    elif claimed_delta:
+        _check_callable(release, neighbors, random_state)
+        tables = list(neighbors or ())
+        draw = draw_calls(release, tables)
+        n_default = 10_000
+    if len(tables) < 2:
         raise ValueError(
-            "`epsilon` must be given with `delta`, got None. Without both, `guarantee_` "
-            "of the estimator is the claim."
+            "`neighbors` must be at least two tables, any two of which differ in one "
+            f"record, got {len(tables)}."
         )
-    else:
-        guarantee = getattr(audited.fitted, "guarantee_", None)
-        if guarantee is None:
-            raise ValueError(
-                "`epsilon` is required for a release without guarantee_, got None."
-            )
-        claimed, claimed_delta = float(guarantee.epsilon), float(guarantee.delta)
-    _check_releases(audited)
+    claimed, claimed_delta = _find_claim(fitted, epsilon, delta)
+    _check_releases(draw, len(tables))
     lower, n_used, event = find_bound(
-        audited.draw,
-        len(audited.tables),
-        n_draws or audited.n_draws,
-        delta=claimed_delta,
+        draw, len(tables), n_draws or n_default, delta=claimed_delta
     )
     return AuditResult(
         epsilon_lower=lower,
         epsilon_claimed=claimed,
-        epsilon_exact=exact_epsilon(audited.fitted),
+        epsilon_exact=exact_epsilon(fitted),
         delta=claimed_delta,
         n_draws=n_used,
         event=event,
     )
 
 
-@dataclass(frozen=True)
-class _Audited:
-    """Release with its neighboring tables, and the estimator that states its guarantee."""
-
-    # `draw(index, n)` draws n outputs for a table, and `n_draws` is the default.
-    tables: list[Any]
-    draw: Sampler
-    n_draws: int
-    fitted: Any = None
-
-
-def _check_releases(audited: _Audited) -> None:
-    """Raise an error if the release fails in both of two draws for every table."""
-    error_types = []
-    for table in range(len(audited.tables)):
-        # A sample has the column of error types only if a draw failed.
-        types = audited.draw(table, 2).get(ERROR_TYPE, [ABSENT])
-        if ABSENT not in list(types):
-            error_types.append(types[0])
-    if len(error_types) == len(audited.tables):
+def _find_claim(fitted: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
+    """Return the claimed epsilon and delta: the arguments, otherwise the guarantee of the estimator."""
+    claimed_delta = float(check_delta(delta))
+    if epsilon is not None:
+        return float(check_epsilon(epsilon, zero=True)), claimed_delta
+    guarantee = getattr(fitted, "guarantee_", None)
+    if guarantee is None or claimed_delta:
         raise ValueError(
-            "The release of at least one of the neighboring tables must succeed, got "
-            f"{error_types[0]} for each table."
+            "`epsilon` is required with `delta`, or for a release without guarantee_, "
+            "got None."
         )
+    return float(guarantee.epsilon), float(guarantee.delta)
+
+
+def _check_releases(draw: Sampler, n_tables: int) -> None:
+    """Raise an error if the release fails in both of two draws for every table."""
+    for table in range(n_tables):
+        # A sample has the column of error types only if a draw failed.
+        types = draw(table, 2).get(ERROR_TYPE, [ABSENT])
+        if ABSENT in list(types):
+            return
+    raise ValueError(
+        "The release of at least one of the neighboring tables must succeed, got "
+        f"{types[0]} for each table."
+    )
 
 
 # The audited release and its guarantee
 
 
-def _check_neighbors(neighbors: Any) -> None:
-    """Raise an error unless `neighbors` is None or a list of at least two tables."""
-    if neighbors is None:
-        return
-    if not isinstance(neighbors, list | tuple):
-        raise TypeError(
-            f"`neighbors` must be a list of tables, got {type(neighbors).__name__}."
-        )
-    if len(neighbors) < 2:
-        raise ValueError(
-            "`neighbors` must be at least two tables, any two of which differ in one "
-            f"record, got {len(neighbors)}."
-        )
-
-
-def _read_callable(release: Any, neighbors: Any, random_state: Any) -> _Audited:
-    """Describe the audit of a function from a table to its release; each call is one draw."""
+def _check_callable(release: Any, neighbors: Any, random_state: Any) -> None:
+    """Check the arguments of the audit of a function from a table to its release."""
     if not callable(release):
         raise TypeError(
             "`release` must be a transformer or a callable, got "
@@ -623,31 +596,14 @@ def _read_callable(release: Any, neighbors: Any, random_state: Any) -> _Audited:
             f"bits, got {random_state!r}."
         )
 
-    def draw(table: int, n: int) -> Draws:
-        """Call the release of a table n times, without its warnings."""
-        with warnings.catch_warnings(action="ignore"):
-            return read_calls(partial(release, neighbors[table]), n)
 
-    return _Audited(list(neighbors), draw, 10_000)
+def _fit_transformer(
+    estimator: Any, neighbors: Any, seed: int | None
+) -> tuple[Any, list[Any]]:
+    """Return a fitted copy of a local transformer, without its ledger, and neighboring tables of one row.
 
-
-def _read_transformer(estimator: Any, neighbors: Any, seed: int | None) -> _Audited:
-    """Describe the audit of a local transformer, without its ledger.
-
-    `neighbors` are tables of one row; None makes records from declared values.
+    `neighbors` are these tables; None makes records from declared values.
     """
-    if isinstance(estimator, type):
-        name = estimator.__name__
-        raise TypeError(
-            f"`release` must be an estimator or a callable, got the class {name}. Pass "
-            f"{name}(...)."
-        )
-    composed = ("steps", "transformers", "transformer_list")
-    if any(hasattr(estimator, name) for name in composed):
-        raise TypeError(
-            f"`release` must have guarantee_, got {type(estimator).__name__}. Audit "
-            "its private step, or pass a function, `neighbors` and `epsilon`."
-        )
     _check_local(estimator, getattr(estimator, "protects_rows", None) is not False)
     tables = _make_records(estimator) if neighbors is None else list(neighbors)
     if {len(table) for table in tables} != {1}:
@@ -658,18 +614,27 @@ def _read_transformer(estimator: Any, neighbors: Any, seed: int | None) -> _Audi
     fitted = _fit_once(estimator, tables[0], seed)
     trust = getattr(getattr(fitted, "guarantee_", None), "trust", "local")
     _check_local(estimator, trust == "local")
-    draw = draw_rows(partial(_release, fitted), tables, fitted)
-    return _Audited(tables, draw, 1_000_000, fitted)
+    return fitted, tables
 
 
 def _check_local(estimator: Any, is_local: bool) -> None:
-    """Raise an error for an estimator of the central model, whose transform does not protect rows."""
+    """Raise an error for a class, and for an estimator whose transform does not protect rows."""
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise TypeError(
+            f"`release` must be an estimator or a callable, got the class {name}. Pass "
+            f"{name}(...)."
+        )
     has_reports = hasattr(estimator, "transform") or hasattr(estimator, "report")
-    if not (is_local and has_reports):
+    # A pipeline or a column transformer has no guarantee of its own.
+    composed = ("steps", "transformers", "transformer_list")
+    has_parts = any(hasattr(estimator, name) for name in composed)
+    if has_parts or not (is_local and has_reports):
         raise TypeError(
             "`release` must be a local transformer or a function, got "
-            f"{type(estimator).__name__}. Use skdp.testing.replay_release, or pass a "
-            "function that fits it and returns an attribute."
+            f"{type(estimator).__name__}. Use skdp.testing.replay_release, pass the "
+            "private step of a pipeline, or pass a function that fits it and returns an "
+            "attribute."
         )
 
 
@@ -742,7 +707,6 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
     rows = [tuple(values[i % len(values)] for values in chosen) for i in range(n_rows)]
     # If values outside the domain are accepted, they are protected as well.
     if parameters.get("handle_unknown", "error") != "error":
-        rows.append(tuple(map(_make_undeclared_value, columns.values())))
         rows.append((None,) * len(columns))
     frame = pd.DataFrame(rows, columns=list(columns), dtype=object).infer_objects()
     return [frame.iloc[[row]].reset_index(drop=True) for row in range(len(frame))]
@@ -796,14 +760,6 @@ def _choose_values(name: Any, values: list[Any]) -> list[Any]:
     return [values[index] for index in indices]
 
 
-def _make_undeclared_value(values: Sequence[Any]) -> Any:
-    """Return a value that is not among the declared values of a column."""
-    present = [value for value in values if value is not None]
-    if all(isinstance(value, int | float | np.number) for value in present):
-        return 2 * max(map(abs, present), default=0) + 1
-    return "undeclared" + "".join(map(str, present[:1]))
-
-
 # Exact epsilon
 
 
@@ -813,15 +769,14 @@ def exact_epsilon(fitted: Any) -> float | None:
     None if a channel is not available, too large, or not of Fractions.
     """
     protocol = getattr(fitted, "protocol_", None)
+    n_sampled = None
     if isinstance(protocol, ReportProtocol):
         # Channels with more entries take too long in exact arithmetic.
         fields: Any = protocol.channels(1 << 18) or []
         n_sampled = protocol.n_sampled
     else:
         # Transformers of other packages have one channel for each column.
-        channel = getattr(fitted, "channel", None)
-        fields = [[matrix] for matrix in channel()] if callable(channel) else []
-        n_sampled = None
+        fields = [[matrix] for matrix in getattr(fitted, "channel", list)()]
     ratios = []
     for matrices in fields:
         largest = Fraction(1)

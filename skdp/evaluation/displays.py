@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import wraps
+from importlib import import_module
 from itertools import count
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import AxesLike, ColumnName, check_choice
@@ -18,18 +22,6 @@ from skdp.evaluation._privacy_curve import (
     compare_to_baseline,
     summarize_splits,
 )
-from skdp.evaluation._style import (
-    COLORS,
-    INK,
-    MAX_VALUES,
-    PanelDisplay,
-    choose_series_style,
-    draw_plain_text,
-    format_label,
-    label_rows,
-    make_legend_entry,
-    tidy_axes,
-)
 from skdp.metrics import convert_labels
 
 __all__ = [
@@ -38,6 +30,146 @@ __all__ = [
     "PrivacyCurveDisplay",
     "ShapeDisplay",
 ]
+
+
+# Palette of Okabe and Ito (2008), which color-blind readers can distinguish. Each series
+# also has its own marker.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK = "#333333"
+
+
+# Largest number of values of a column in a figure; the most frequent values are drawn.
+MAX_VALUES = 20
+
+
+class PanelDisplay:
+    """Base class of displays, which draw panels in a new figure or in given axes."""
+
+    ax_: NDArray[Any]
+    figure_: Any
+
+    def __repr__(self) -> str:
+        titles = [axes.get_title(loc="left") for axes in getattr(self, "ax_", ())]
+        return f"<{type(self).__name__}: {', '.join(titles) or 'not drawn'}>"
+
+    def _use_panels(
+        self,
+        ax: Any,
+        number: int,
+        *,
+        width: float = 3.4,
+        height: float = 3.0,
+        max_columns: int = 2,
+    ) -> list[Any]:
+        """Set `ax_` and `figure_`, and return `number` panels; sizes are in inches.
+
+        Text of a figure of 7 inches is readable at the width of a phone.
+        """
+        if ax is None:
+            n_columns = min(number, max_columns)
+            n_rows = math.ceil(number / n_columns)
+            size = max(width * n_columns, 5.5), height * n_rows + 0.5
+            _, grid = import_plotting("matplotlib.pyplot").subplots(
+                n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
+            )
+            # The grid may have more panels than required.
+            for unused in grid.flat[number:]:
+                unused.remove()
+            ax = grid.flat[:number]
+        panels = list(np.ravel(ax))
+        if len(panels) != number:
+            raise ValueError(f"`ax` must have {number} panels, got {len(panels)}.")
+        self.ax_ = np.array(panels, dtype=object)
+        self.figure_ = panels[0].get_figure(root=True)
+        return panels
+
+    def _draw_legend(self, ax: Any, handles: Sequence[Any]) -> None:
+        """Draw a legend below a new figure, or in the first panel of the caller (`ax`)."""
+        # Outside of the axes, a legend could cover other figures of the caller.
+        owner = self.figure_ if ax is None else self.ax_[0]
+        longest = max(len(handle.get_label()) for handle in handles)
+        # Two columns of longer labels would be wider than the figure.
+        n_columns = 1 if longest > 30 else min(len(handles), 2)
+        layout: dict[str, Any] = {"loc": "outside lower center", "ncols": n_columns}
+        if ax is not None:
+            # A character has about 0.075 inches at 10 points, and a line with margins 0.8.
+            width = self.figure_.get_figwidth() * owner.get_position().width
+            layout = {"fontsize": 10 * min(width / (0.8 + 0.075 * longest), 1)}
+        else:
+            # Panels keep their height beside a legend of more than two rows.
+            n_more = max(math.ceil(len(handles) / n_columns) - 2, 0)
+            self.figure_.set_figheight(self.figure_.get_figheight() + 0.22 * n_more)
+        owner.legend(handles=handles, frameon=False, **layout)
+
+
+def draw_plain_text(plot: Any) -> Any:
+    """Decorate a plot method to draw dollar signs literally, not as math text."""
+
+    @wraps(plot)
+    def plot_plain_text(*args: Any, **options: Any) -> Any:
+        with import_plotting("matplotlib.pyplot").rc_context(
+            {"text.parse_math": False}
+        ):
+            return plot(*args, **options)
+
+    return plot_plain_text
+
+
+def import_plotting(module: str) -> Any:
+    """Import a module of matplotlib or jinja2, which are optional dependencies."""
+    package, _, _ = module.partition(".")
+    try:
+        import_module(package)
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"Plots and pages require {package}, which is not installed. Use `pip "
+            f"install {package}` (extra 'plot')."
+        ) from error
+
+
+def make_legend_entry(label: Any, **style: Any) -> Any:
+    """Return an invisible line whose style and label appear in a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=str(label), **{"color": INK} | style)
+
+
+def choose_series_style(index: int) -> dict[str, Any]:
+    """Return the color and marker of a series; the first 36 combinations are distinct."""
+    # Markers are shifted by one each time that all colors have been used.
+    n_rounds, color = divmod(index, len(COLORS))
+    marker = MARKERS[(color + n_rounds) % len(MARKERS)]
+    return {"color": COLORS[color], "marker": marker}
+
+
+def format_label(value: Any) -> str:
+    """Format a value, or a tuple of values, as text of at most 40 characters per value."""
+    if isinstance(value, tuple):
+        return ", ".join(map(format_label, value))
+    if value is None or value != value:  # nan differs from itself
+        return "missing"
+    # pandas converts declared integers beside missing values to floats.
+    text = f"{value:.15g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def label_rows(axes: Any, labels: Sequence[str]) -> None:
+    """Label horizontal rows of bars or dots on the y axis, the first at the top."""
+    # The y axis is inverted by its limits, which leave a margin of 0.6 rows.
+    axes.grid(False, axis="y")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def tidy_axes(axes: Any, title: str) -> None:
+    """Set the title at the left, remove the top and right spines, and add a light grid."""
+    axes.set_title(title, loc="left", fontsize="medium")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, color="#dddddd", lw=0.8)
+    axes.set_axisbelow(True)
 
 
 class CountEstimateDisplay(PanelDisplay):
@@ -162,17 +294,9 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
     bars = axes.barh(
         positions, table["count"], height=0.7, color=COLORS[5], label="estimate"
     )
-    # matplotlib cannot draw infinite limits, so they are missing.
-    errors = table[["count", "upper"]].to_numpy() - table[["lower", "count"]].to_numpy()
-    intervals = axes.errorbar(
-        table["count"],
-        positions,
-        xerr=np.where(np.isfinite(errors), errors, np.nan).T,
-        fmt="none",
-        ecolor=COLORS[0],
-        elinewidth=2,
-        capsize=3,
-        label="95 % interval",
+    style: Any = {"fmt": "none", "ecolor": COLORS[0], "capsize": 3}
+    intervals = _draw_intervals(
+        axes, table, positions, value="count", label="95 % interval", **style
     )
     handles: list[Any] = [bars, intervals]
     if "true" in table:
@@ -186,26 +310,40 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
     return handles
 
 
+def _draw_intervals(
+    axes: Any, table: Any, positions: Any, *, value: str, by: str = "x", **style: Any
+) -> Any:
+    """Draw a column of a table with the intervals in its columns "lower" and "upper", along the x or the y axis.
+
+    `positions` are the positions on the other axis, and `style` is passed to matplotlib.
+    """
+    numbers, lower, upper = table[[value, "lower", "upper"]].to_numpy(float).T
+    # matplotlib cannot draw infinite numbers, so they are missing.
+    errors = np.array([numbers - lower, upper - numbers])
+    errors = np.where(np.isfinite(errors), errors, np.nan)
+    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
+    points = (numbers, positions) if by == "x" else (positions, numbers)
+    return axes.errorbar(*points, **{f"{by}err": errors}, elinewidth=2, **style)
+
+
 def _match_labels(true_counts: Any, index: pd.Index) -> pd.Series:
     """Return the true counts in the order of `index`, 0 for absent labels."""
-    if not isinstance(true_counts, pd.Series):
+    if not isinstance(true_counts, pd.Series) or not pd.api.types.is_numeric_dtype(
+        true_counts.dtype
+    ):
         raise TypeError(
-            f"`true_counts` must be a Series, got {type(true_counts).__name__}."
-        )
-    if not pd.api.types.is_numeric_dtype(true_counts.dtype):
-        raise TypeError(
-            f"`true_counts` must be numeric, got dtype {true_counts.dtype}."
+            "`true_counts` must be numeric, a Series of counts, got "
+            f"{type(true_counts).__name__}."
         )
     # Counts are matched by label, because `value_counts` of pandas sorts by frequency.
-    numbers = true_counts.to_numpy(dtype=float)
-    by_label = dict(zip(convert_labels(true_counts.index), numbers, strict=True))
+    by_label = dict(zip(convert_labels(true_counts.index), true_counts, strict=True))
     labels = convert_labels(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
         raise ValueError(
             "`true_counts` must have distinct labels that also occur in estimates, got "
             "a repeated or unknown label."
         )
-    return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
+    return pd.Series([by_label.get(label, 0) for label in labels], index, float)
 
 
 def _split_columns(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -327,16 +465,16 @@ class PrivacyCurveDisplay(PanelDisplay):
         curve = check_curve(self.curve)
         name = baseline or curve.attrs.get("baseline", "the baseline")
         is_difference = kind == "difference"
-        table = summarize_splits(curve)
         # A method has the same style in figures of scores and of differences. Curves have
         # the first colors.
-        names = _name_series(table, name)
-        lowest = table["epsilon"].groupby(names, sort=False).min()
+        lowest = curve["epsilon"].groupby(_name_series(curve, name), sort=False).min()
         ordered = lowest.sort_values(key=np.isinf, kind="stable").index
         styles = dict(zip(ordered, map(choose_series_style, count()), strict=False))
         if is_difference:
             table = compare_to_baseline(curve, baseline=baseline)
             table = table.rename(columns={"difference": "mean"})
+        else:
+            table = summarize_splits(curve)
         table["series"] = _name_series(table, name)
         metrics = list(dict.fromkeys(table["metric"]))
         # One panel per row is readable in a column of a paper and on a phone.
@@ -386,18 +524,11 @@ def _draw_metric(axes: Any, table: pd.DataFrame, styles: dict[Any, Any]) -> None
         shift = max(step, 2) ** (0.3 * ((index + 0.5) / len(styles) - 0.5))
         points = table[table["series"] == series].sort_values("epsilon")
         for is_limit, part in points.groupby(np.isinf(points["epsilon"])):
-            names = ["epsilon", "mean", "lower", "upper"]
-            x, mean, lower, upper = part[names].to_numpy(float).T
-            axes.errorbar(
-                np.minimum(x, right) * shift,
-                mean,
-                [(mean - lower).tolist(), (upper - mean).tolist()],
-                ecolor=(style["color"], 0.6),
-                elinewidth=2,
-                lw=1.4,
-                ms=5,
-                **style,
-            )
+            positions = np.minimum(part["epsilon"], right) * shift
+            ecolor = style["color"], 0.6
+            options = {"ecolor": ecolor, "lw": 1.4, "ms": 5, **style}
+            _draw_intervals(axes, part, positions, value="mean", by="y", **options)
+            mean = part["mean"]
             if is_limit and np.isfinite(mean).all():
                 axes.axhline(mean.item(), color=style["color"], ls="--", lw=1.2)
     # Only the values of epsilon that were computed are labeled.
@@ -574,28 +705,17 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
     """
     # Very large limits of ratios would make all other intervals invisible.
     limit = 3.0 if table["panel"].iloc[0] == RATIOS else np.inf
+    upper = np.minimum(table["upper"], np.maximum(table["value"], limit))
+    table = table.assign(upper=upper)
     rows = list(dict.fromkeys(table["label"]))
     for index, name in enumerate(names):
         report = table[table["report"] == name]
         # Reports are shifted by -0.3 to 0.3 rows, so that they do not overlap.
         shift = 0.6 * ((index + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
-        value, lower, upper = report[["value", "lower", "upper"]].to_numpy(float).T
-        highest = np.fmax(limit, value)
-        errors = np.array([value - lower, np.fmin(upper, highest) - value])
-        # matplotlib cannot draw infinite limits.
-        errors = np.where(np.isfinite(errors), errors, np.nan)
         style = choose_series_style(index)
-        axes.errorbar(
-            np.where(np.isfinite(value), value, np.nan),
-            heights,
-            xerr=errors,
-            ls="none",
-            ms=5.5,
-            elinewidth=2,
-            ecolor=(style["color"], 0.6),
-            **style,
-        )
+        options = {"ecolor": (style["color"], 0.6), "ls": "none", "ms": 5.5, **style}
+        _draw_intervals(axes, report, heights, value="value", **options)
     # More labels such as 0.9875 would overlap.
     axes.locator_params(axis="x", nbins=5)
 

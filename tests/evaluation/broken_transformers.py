@@ -84,15 +84,6 @@ class KnownSeed(Broken):
         return pd.DataFrame({"value": self.respond(values, self.truth, self.k)})
 
 
-class FloatLaplace(Broken):
-    """SHE and THE of all libraries: a float of Laplace noise is added to a float (Mironov 2012)."""
-
-    def report(self, values):
-        uniform = self.rng.random(len(values)) - 0.5
-        noise = -np.sign(uniform) * np.log1p(-2 * np.abs(uniform)) / self.epsilon
-        return pd.DataFrame({"value": values + noise})
-
-
 class MissingPassesThrough(Broken):
     """Many: a missing value is not randomized."""
 

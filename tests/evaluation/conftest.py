@@ -20,7 +20,7 @@ def few_trees():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("skdp.evaluation._attacks.HistGradientBoostingClassifier", few)
-        patched.setattr("skdp.evaluation.report._report.N_SPLITS", 2)
+        patched.setattr("skdp.evaluation._study_report.N_SPLITS", 2)
         yield
 
 
@@ -28,5 +28,5 @@ def few_trees():
 def no_figures():
     """Exclude figures if only the text of a page is tested: they take half of the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("skdp.evaluation.report._report._draw_figure", lambda section: "")
+        patched.setattr("skdp.evaluation._study_report._draw_figure", lambda section: "")
         yield

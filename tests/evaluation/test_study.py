@@ -33,16 +33,6 @@ def tables(people, tmp_path_factory, no_figures, few_trees):
 
 
 class TestTables:
-    @pytest.mark.long
-    def test_more_trust_gives_smaller_errors(self, tables):
-        errors = tables["count_errors"].set_index("epsilon").loc[1.0]
-        local = errors["L2 error, expected"]
-        curator, shuffled = (errors[f"L2 error of {who}"] for who in ("a trusted curator", "shuffled reports"))
-        assert curator < shuffled / 3 < local / 9
-        # Discrete Laplace noise: P(x) = (1 - r) / (1 + r) r^|x|, added to each of two counts.
-        r, x = np.exp(-1), np.arange(-200, 201)
-        assert curator**2 == pytest.approx(2 * ((1 - r) / (1 + r) * r ** abs(x) * x**2).sum())
-
     def test_scores_are_between_excluding_and_using_the_column(self, tables):
         scores = tables["model_scores"].set_index(["metric", "method", "epsilon"])["mean"].sort_index()
         accuracy, parity = scores["accuracy"], scores["statistical_parity_difference"]

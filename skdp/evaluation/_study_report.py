@@ -1,4 +1,4 @@
-"""Report of a table: run the experiments, make the sections, write the page and the tables."""
+"""Report of a table: run the experiments, make the sections of the page, write the page and its tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -27,10 +27,9 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp._arrays import Integers
 from skdp.base import ColumnName, Privileged, on_one_thread, track
 from skdp.domain import Domain
-from skdp.evaluation._attacks import AttackResult, attribute_inference
+from skdp.evaluation._attacks import attribute_inference
 from skdp.evaluation._fairness_study import (
     StudyTable,
     check_declared,
@@ -43,11 +42,12 @@ from skdp.evaluation._privacy_curve import (
     derive_seed,
     summarize_splits,
 )
-from skdp.evaluation._style import format_label, import_pyplot
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
     PrivacyCurveDisplay,
+    format_label,
+    import_plotting,
 )
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
@@ -57,8 +57,6 @@ from skdp.metrics import (
     parse_classes,
     train_on_synthetic,
 )
-from skdp.oracles import RandomizedResponse
-from skdp.privacy import local_epsilon
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.tables import index_to_columns
 
@@ -77,20 +75,11 @@ PARITY, OPPORTUNITY = (
 )
 
 
-@dataclass
-class Section:
-    """Section of the page, with the tables that are written to files by name."""
-
-    title: str
-    # Sentence made of the numbers at the epsilon `Study.example`, and the method.
-    finding: str
-    text: str
-    # A row for each quantity, and a column for each epsilon.
-    table: pd.DataFrame
-    files: dict[str, pd.DataFrame]
-    # Description of the figure, and the function that returns its Display.
-    caption: str = ""
-    draw: Any = None
+# Section of the page: the title, a sentence ("finding") with the numbers at the epsilon
+# `Study.example`, the method ("text"), a table with a row for each quantity and a column
+# for each epsilon, and the tables that are written to files by name. A section with a
+# figure has its description ("caption") and the function that returns its Display.
+Section = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,57 +217,41 @@ def study_counts(study: Study) -> Section:
         counts = encoder.estimate_counts(reports)
         releases[epsilon] = pd.concat([truth, counts], axis=1)
         std_errors = np.sqrt(encoder.count_variances(truth))
-        error = np.linalg.norm(counts["count"] - truth)
-        margin = (counts["upper"] - counts["lower"]).max() / 2
         # The mean of |x| for a normal x with mean 0 and variance v is sqrt(2 v / pi).
-        row = {
-            "largest 95 % margin of error": margin,
-            "L2 error of this release": error,
-            "L2 error, expected": np.linalg.norm(std_errors),
-            "sum of absolute errors (L1), expected": std_errors.sum()
-            * math.sqrt(2 / math.pi),
-        }
+        expected = std_errors.sum() * math.sqrt(2 / math.pi)
         errors.append(
-            {"epsilon": epsilon} | row | _compute_errors_by_model(true, epsilon)
+            {
+                "epsilon": epsilon,
+                "largest 95 % margin of error": (
+                    counts["upper"] - counts["lower"]
+                ).max()
+                / 2,
+                "L2 error of this release": np.linalg.norm(counts["count"] - truth),
+                "L2 error, expected": np.linalg.norm(std_errors),
+                "sum of absolute errors (L1), expected": expected,
+            }
         )
     table = pd.DataFrame(errors).set_index("epsilon").T
     margin = format_cell(table[study.example].iloc[0])
     empty = [format_label(cell) for cell in truth.index[true == 0]]
-    example = releases[study.example]
-    return Section(
-        "Counts",
-        f"At epsilon {study.example:g}, the estimated counts of {study.names} are "
+    return {
+        "title": "Counts",
+        "finding": f"At epsilon {study.example:g}, the estimated counts of {study.names} are "
         f"within {margin} of the true counts, with 95 % confidence each, of "
         f"{len(study.frame):,} rows.",
-        "Errors of the counts of all cells, root mean square (L2) or mean (L1)."
+        "text": "Errors of the counts of all cells, root mean square (L2) or mean (L1)."
         + (f" Cells without rows: {'; '.join(empty)}." if empty else ""),
-        table,
-        {
+        "table": table,
+        "files": {
             "release_counts": index_to_columns(pd.concat(releases, names=["epsilon"])),
             "count_errors": pd.DataFrame(errors),
         },
-        f"counts at epsilon {study.example:g}",
-        partial(
+        "caption": f"counts at epsilon {study.example:g}",
+        "draw": partial(
             CountEstimateDisplay.from_estimates,
-            example.drop(columns="true"),
+            releases[study.example].drop(columns="true"),
             true_counts=truth,
         ),
-    )
-
-
-def _compute_errors_by_model(true: Integers, epsilon: float) -> dict[str, float]:
-    """Return the expected L2 errors of counts in the shuffle and central models, given the true counts of all cells."""
-    n, k = int(true.sum()), true.size
-    # Local epsilon of n reports that have this epsilon after shuffling.
-    shuffled = local_epsilon(
-        epsilon, delta=DELTA, n=n, reporter=partial(RandomizedResponse, k)
-    )
-    variances = RandomizedResponse(k, shuffled).variance(true, n)
-    # Discrete Laplace noise with r = e^-epsilon has variance 2 r / (1 - r)**2.
-    std = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
-    return {
-        "L2 error of shuffled reports": math.sqrt(variances.sum()),
-        "L2 error of a trusted curator": math.sqrt(k) * std,
     }
 
 
@@ -311,19 +284,21 @@ def study_models(study: Study) -> Section:
     costs = compare_to_baseline(scores, baseline="without privacy")
     chosen = (costs["metric"] == "accuracy") & (costs["epsilon"] == study.example)
     lower, upper = map(format_cell, costs.loc[chosen, ["lower", "upper"]].iloc[0])
-    return Section(
-        "Accuracy of a model",
-        f"At epsilon {study.example:g}, a model on reports has an accuracy of "
+    return {
+        "title": "Accuracy of a model",
+        "finding": f"At epsilon {study.example:g}, a model on reports has an accuracy of "
         f"{format_cell(accuracy)}: {_compare(accuracy, private)} the model without "
         f"privacy (95 % interval of the difference {lower} to {upper}), and "
         f"{_compare(accuracy, without)} the model without the columns.",
-        "Logistic regressions, with the protected columns reported in training; means "
+        "text": "Logistic regressions, with the protected columns reported in training; means "
         f"over {N_SPLITS} splits, with 95 % intervals in the figure.",
-        table,
-        {"model_scores": summary},
-        "accuracy by epsilon",
-        partial(PrivacyCurveDisplay.from_curve, scores[scores["metric"] == "accuracy"]),
-    )
+        "table": table,
+        "files": {"model_scores": summary},
+        "caption": "accuracy by epsilon",
+        "draw": partial(
+            PrivacyCurveDisplay.from_curve, scores[scores["metric"] == "accuracy"]
+        ),
+    }
 
 
 def _compare(value: float, other: float) -> str:
@@ -351,49 +326,49 @@ def study_fairness(study: Study) -> Section:
     audits, shown = [], {}
     for epsilon in study.epsilons:
         encoder, reports = study.report(study.frame, epsilon, 1)
-        naive = fairness_report(*scored, reports[name], **options)
-        debiased = debiased_fairness(
-            *scored, reports, encoder, columns=[name], rows="table", **options
-        )
-        compared = {TRUE_GROUPS: true, NAIVE: naive, DEBIASED: debiased}
+        compared = {
+            TRUE_GROUPS: true,
+            NAIVE: fairness_report(*scored, reports[name], **options),
+            DEBIASED: debiased_fairness(
+                *scored, reports, encoder, columns=[name], rows="table", **options
+            ),
+        }
         for groups, report in compared.items():
             audits.append(report.assign(epsilon=epsilon, groups=groups))
-            if epsilon == study.example:
+        if epsilon == study.example:
+            for groups, report in compared.items():
                 is_difference = report["metric"].str.endswith("_difference")
                 shown[groups] = report[is_difference]
-    values: Any = pd.concat(audits, ignore_index=True)
     # The page shows two differences; the file has all metrics and the rates of each group.
-    names = ["epsilon", "metric", "group", "groups", "value", "lower", "upper"]
-    values = values.reindex(columns=names)
-    rows: Any = values[values["group"].isna()]
-    rows = rows.set_index(["metric", "groups", "epsilon"]).sort_index()
+    columns = ["epsilon", "metric", "group", "groups", "value", "lower", "upper"]
+    values: Any = pd.concat(audits, ignore_index=True).reindex(columns=columns)
+    rows = values[values["group"].isna()].copy()
+    value, lower, upper = (rows[end].map(format_cell) for end in columns[-3:])
+    intervals = value + " (" + lower + " to " + upper + ")"
+    rows["cell"] = value.where(rows["groups"] != DEBIASED, intervals)
+    cells = rows.set_index(["metric", "groups", "epsilon"])["cell"].unstack()
     table = pd.DataFrame(columns=study.epsilons, dtype=object)
     for metric in (PARITY, OPPORTUNITY):
         for groups in (TRUE_GROUPS, NAIVE, DEBIASED):
-            found = rows.loc[(metric, groups)]
-            cells = found["value"].map(format_cell)
-            if groups == DEBIASED:
-                ends = [found[end].map(format_cell) for end in ("lower", "upper")]
-                cells = cells + " (" + ends[0] + " to " + ends[1] + ")"
-            table.loc[f"{metric.replace('_', ' ')}, {groups}"] = cells
+            table.loc[f"{metric.replace('_', ' ')}, {groups}"] = cells.loc[
+                metric, groups
+            ]
     numbers = table[study.example]
     n_missing = int(study.frame[name].isna().sum())
-    missing = ""
-    if n_missing:
-        missing = f" The {n_missing:,} rows without a group are unprivileged."
-    return Section(
-        "Gaps between groups",
-        f"The {PARITY.replace('_', ' ')} of {name} is {numbers.iloc[0]} by the true "
+    missing = f" The {n_missing:,} rows without a group are unprivileged."
+    return {
+        "title": "Gaps between groups",
+        "finding": f"The {PARITY.replace('_', ' ')} of {name} is {numbers.iloc[0]} by the true "
         f"groups; at epsilon {study.example:g}, it is {numbers.iloc[1]} if reports are "
         f"taken for groups, and {numbers.iloc[2]} by debiased reports, with a 95 % "
         "interval.",
-        "A logistic regression without the protected columns; the intervals are over "
-        f"the noise of the reports.{missing}",
-        table,
-        {"fairness_audits": values},
-        f"differences between groups at epsilon {study.example:g}",
-        partial(FairnessDisplay.from_reports, shown),
-    )
+        "text": "A logistic regression without the protected columns; the intervals are over "
+        f"the noise of the reports.{missing if n_missing else ''}",
+        "table": table,
+        "files": {"fairness_audits": values},
+        "caption": f"differences between groups at epsilon {study.example:g}",
+        "draw": partial(FairnessDisplay.from_reports, shown),
+    }
 
 
 def choose_attacked_column(study: Study) -> Any:
@@ -414,44 +389,49 @@ def study_leakage(study: Study) -> Section:
     # Boosting fits a tree for each value, so its time is proportional to the product.
     n_rows = max(1_000, min(4_000, 80_000 // study.domain.select([name]).size))
     rows = study.frame.sample(min(len(study.frame), n_rows), random_state=0)
-    calls = [delayed(_attack)(study, rows, name, epsilon) for epsilon in study.epsilons]
-    leakage = []
-    for epsilon, result in zip(
-        study.epsilons, Parallel(n_jobs=study.n_jobs)(calls), strict=True
-    ):
-        leakage.append(
-            {
-                "epsilon": epsilon,
-                "accuracy": result.accuracy,
-                "standard error": result.std_error,
-                "accuracy without the report": result.accuracy_without_report,
-                "most frequent value": result.baseline,
-                "bound of guesses from the report": result.bayes_bound,
-            }
-        )
-    table = pd.DataFrame(leakage).set_index("epsilon").T
+    leakage = _tabulate(study, partial(_measure_leakage, study, rows, name))
+    table = leakage.set_index("epsilon").T
     accuracy, _, without = map(format_cell, table[study.example].iloc[:3])
-    return Section(
-        "What a release reveals",
-        f"At epsilon {study.example:g}, the accuracy of guesses of {name} is "
+    return {
+        "title": "What a release reveals",
+        "finding": f"At epsilon {study.example:g}, the accuracy of guesses of {name} is "
         f"{accuracy}, and {without} without the report.",
-        f"A classifier guesses {name} from the report and all columns that are not "
+        "text": f"A classifier guesses {name} from the report and all columns that are not "
         "protected. The bound is for guesses from the report alone: other columns are "
         "not covered by epsilon, so the accuracy may exceed it.",
-        table,
-        {"leakage": pd.DataFrame(leakage)},
-    )
+        "table": table,
+        "files": {"leakage": leakage},
+    }
 
 
-def _attack(
+def _tabulate(
+    study: Study, measure: Callable[[float], dict[str, float]]
+) -> pd.DataFrame:
+    """Return a table with a row for each epsilon: the numbers that `measure` returns by name."""
+    jobs = Parallel(n_jobs=study.n_jobs)
+    table = pd.DataFrame(jobs(map(delayed(measure), study.epsilons)))
+    table.insert(0, "epsilon", study.epsilons)
+    return table
+
+
+def _measure_leakage(
     study: Study, rows: pd.DataFrame, name: Any, epsilon: float
-) -> AttackResult:
+) -> dict[str, float]:
     """Predict a protected column of `rows` from a release with one epsilon, which has true values of other columns."""
     encoder, reports = study.report(rows, epsilon, 2)
     released = rows.copy()
     released[study.columns] = reports
     # All epsilons have the same folds, so that only the reports differ.
-    return attribute_inference(released, rows[[name]], encoder=encoder, random_state=0)
+    result = attribute_inference(
+        released, rows[[name]], encoder=encoder, random_state=0
+    )
+    return {
+        "accuracy": result.accuracy,
+        "standard error": result.std_error,
+        "accuracy without the report": result.accuracy_without_report,
+        "most frequent value": result.baseline,
+        "bound of guesses from the report": result.bayes_bound,
+    }
 
 
 def study_synthesis(study: Study) -> Section:
@@ -462,77 +442,56 @@ def study_synthesis(study: Study) -> Section:
     if study.people is not None:
         labels = study.people.labels
         real, test = train_test_split(real, random_state=0, stratify=labels)
-    calls = []
-    for epsilon in study.epsilons:
-        calls.append(delayed(_draw_synthetic)(study, epsilon, real))
-    rows: list[dict[str, float]] = []
-    for epsilon, synthetic in zip(
-        study.epsilons, Parallel(n_jobs=study.n_jobs)(calls), strict=True
-    ):
-        row = {"epsilon": epsilon}
-        for order in range(1, min(2, len(real.columns)) + 1):
-            errors = marginal_errors(real, synthetic, order=order, domain=study.domain)
-            row[f"error of {order}-way marginals"] = errors["error"].mean()
-        if test is not None:
-            # The scores of a model that is trained on real rows do not depend on epsilon.
-            real_train = real if not rows else None
-            row |= _score_training(study, synthetic, test, real_train)
-        rows.append(row)
-    errors = pd.DataFrame(rows).ffill()
+    errors = _tabulate(study, partial(_measure_synthesis, study, real, test))
     table = errors.set_index("epsilon").T
-    marginals = [str(name) for name in table.index if "marginals" in str(name)]
-    return Section(
-        "Synthetic rows",
-        f"At epsilon {study.example:g}, the {marginals[-1]} of synthetic rows is "
-        f"{format_cell(table[study.example][marginals[-1]])} (mean total variation "
+    marginals = f"error of {min(2, len(study.domain))}-way marginals"
+    return {
+        "title": "Synthetic rows",
+        "finding": f"At epsilon {study.example:g}, the {marginals} of synthetic rows is "
+        f"{format_cell(table[study.example][marginals])} (mean total variation "
         "distance from the real rows).",
-        f"A curator publishes synthetic rows of {', '.join(map(str, study.domain))} "
+        "text": f"A curator publishes synthetic rows of {', '.join(map(str, study.domain))} "
         f"(add or remove one record, delta = {DELTA:g}). Models are tested on real rows.",
-        table,
-        {"synthesis": errors},
-    )
+        "table": table,
+        "files": {"synthesis": errors},
+    }
 
 
-def _draw_synthetic(study: Study, epsilon: float, real: pd.DataFrame) -> pd.DataFrame:
-    """Fit a synthesizer and draw as many synthetic rows as there are real rows."""
+def _measure_synthesis(
+    study: Study, real: pd.DataFrame, test: pd.DataFrame | None, epsilon: float
+) -> dict[str, float]:
+    """Return errors of marginals of as many synthetic as real rows, and test scores of models if there is a target."""
     synthesizer = DPMarginalSynthesizer(
         epsilon,
         delta=DELTA,
         domain=study.domain,
         random_state=derive_seed(study.random_state, epsilon, 3),
     )
-    return synthesizer.fit(real).sample(len(real))
-
-
-def _score_training(
-    study: Study,
-    synthetic: pd.DataFrame,
-    test: pd.DataFrame,
-    real_train: pd.DataFrame | None,
-) -> dict[str, float]:
-    """Return test scores of a model that is trained on synthetic rows, and of one trained on real rows if given."""
+    synthetic = synthesizer.fit(real).sample(len(real))
+    row = {}
+    for order in range(1, min(2, len(study.domain)) + 1):
+        errors = marginal_errors(real, synthetic, order=order, domain=study.domain)
+        row[f"error of {order}-way marginals"] = errors["error"].mean()
+    if test is None:
+        return row
     people: Any = study.people
-    tables: list[Any] = []
-    for rows in (synthetic, test, real_train):
-        if rows is None:
-            tables.append(None)
-            continue
-        table = replace(people, X=rows.drop(columns=study.target))
-        features = table.features(protected=True)
-        features[study.target] = rows[study.target].to_numpy()
-        tables.append(features)
+    features = []
+    for rows in (synthetic, test, real):
+        table = replace(people, X=rows.drop(columns=study.target)).features(
+            protected=True
+        )
+        table[study.target] = rows[study.target].to_numpy()
+        features.append(table)
     scores = train_on_synthetic(
         make_model(),
-        *tables[:2],
-        real_train=tables[2],
+        *features[:2],
+        real_train=features[2],
         target=study.target,
         scoring=["accuracy", "roc_auc"],
     )
-    row = {}
-    for name, values in scores.iterrows():
+    for name, values in scores.rename(columns={"roc_auc": "AUC"}).iterrows():
         for metric, value in values.items():
-            title = str(metric).replace("roc_auc", "AUC")
-            row[f"{title}, trained on {name} rows"] = value
+            row[f"{metric}, trained on {name} rows"] = value
     return row
 
 
@@ -598,9 +557,11 @@ def study_report(
     ------
     ImportError
         If matplotlib or jinja2 is not installed.
+    OSError
+        If the folder cannot be created.
     TypeError, ValueError
-        If a column is missing, a value is not declared, the folder is not writable, or
-        parameters are inconsistent. The error is raised before the experiments.
+        If a column is missing, a value is not declared, or parameters are inconsistent.
+        All errors are raised before the experiments.
 
     Notes
     -----
@@ -638,7 +599,10 @@ def study_report(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    _check_output(out)
+    import_plotting("matplotlib.pyplot")
+    import_plotting("jinja2")
+    # The folder is created before the experiments, which take minutes.
+    out.mkdir(parents=True, exist_ok=True)
     parts = [study_counts]
     if study.people is not None:
         parts += [study_models, study_fairness]
@@ -649,8 +613,11 @@ def study_report(
         # Undefined metrics are visible as nan on the page, and noise as intervals.
         sections = [part(study) for part in track(parts, "Running the study", "parts")]
     tables: dict[str, pd.DataFrame] = {}
+    figures = []
     for section in sections:
-        tables |= section.files
+        tables |= section["files"]
+        if "draw" in section:
+            figures.append((section["caption"], _draw_figure(section)))
     others = [name for name in frame if name not in (*study.columns, target)]
     page = _render_page(
         title=f"The cost of privacy: {study.names}",
@@ -659,43 +626,17 @@ def study_report(
         n_cells=study.protected.size,
         others=", ".join(map(str, others)) or "none",
         sections=sections,
-        figures=[
-            (section.caption, _draw_figure(section))
-            for section in sections
-            if section.draw is not None
-        ],
+        figures=figures,
         n_findings=3,  # at the top of the page
         format_cell=format_cell,
         files=[f"{name}.csv" for name in tables],
     )
-    # Files are written after all computations, so that an error leaves no files.
-    out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         # Python quotes the characters of the line ends, and a label may contain them.
         table.to_csv(out / f"{name}.csv", index=False, lineterminator="\r\n")
     path = out / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
-
-
-def _check_output(out: Path) -> None:
-    """Raise an error unless the folder is writable and the optional packages are installed."""
-    # If a folder does not exist, the nearest existing parent must be writable.
-    folder = next(filter(Path.exists, (out, *out.absolute().parents)))
-    if not folder.is_dir():
-        raise ValueError(f"`out` must be a folder, got the file {folder.name!r}.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(
-            f"`out` must be a writable folder, and {folder.name!r} is not writable."
-        )
-    import_pyplot()
-    try:
-        import jinja2  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "The report requires jinja2, which is not installed. Use `pip install "
-            "jinja2` (extra 'plot')."
-        ) from None
 
 
 def _draw_figure(section: Section) -> str:
@@ -708,10 +649,10 @@ def _draw_figure(section: Section) -> str:
         "svg.hashsalt": "skdp",
         "axes.unicode_minus": False,
     }
-    pyplot, buffer, draw = import_pyplot(), io.BytesIO(), section.draw
+    pyplot, buffer = import_plotting("matplotlib.pyplot"), io.BytesIO()
     with pyplot.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        figure = draw().figure_
+        figure = section["draw"]().figure_
         # All figures have one size, because they stand side by side.
         figure.set_size_inches(4.6, 4.2)
         options = {"metadata": {"Date": None}, "transparent": True}
@@ -722,11 +663,10 @@ def _draw_figure(section: Section) -> str:
 
 def _render_page(**content: Any) -> str:
     """Render the template of the page; jinja2 escapes all text."""
-    import jinja2
-
+    jinja2 = import_plotting("jinja2")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    template = files("skdp.evaluation.report").joinpath("page.html.j2")
+    template = files("skdp.evaluation").joinpath("study_report.html.j2")
     text = template.read_text(encoding="utf-8")
     return str(environment.from_string(text).render(content))
