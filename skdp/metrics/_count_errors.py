@@ -10,7 +10,7 @@ import pandas as pd
 
 from skdp._arrays import Floats, Indices
 from skdp.base import check_choice, to_array
-from skdp.tables import is_missing, to_python
+from skdp.tables import to_python
 
 
 def count_error(*, true: Any, estimate: Any, metric: str = "l1") -> float:
@@ -121,44 +121,37 @@ def _select_counts(counts: Any) -> Any:
 
 def _convert_counts(values: Any, name: str) -> Floats:
     """Convert counts to an array of floats; raise an error unless all are finite numbers."""
-    array = (
-        values.to_numpy() if isinstance(values, pd.Series) else to_array(values, name)
-    )
-    if array.dtype == object:
+    array = values if isinstance(values, pd.Series) else to_array(values, name)
+    cells = np.asarray(array, object)
+    is_absent = pd.isna(cells)
+    for cell in cells[~is_absent]:
         # NumPy would convert "3" and True to numbers.
-        for cell in array.flat:
-            if not (_is_number(cell) or is_missing(cell)):
-                raise ValueError(
-                    f"`{name}` must be numeric, a number or 1-D array-like, got "
-                    f"{type(values).__name__}."
-                )
-        array = np.where(pd.isna(array), np.nan, array)
-    elif array.dtype.kind not in "iuf":
-        raise ValueError(f"`{name}` must be numeric, got dtype {array.dtype}.")
-    numbers = array.astype(np.float64)
+        if isinstance(cell, bool) or not isinstance(cell, Real):
+            raise ValueError(
+                f"`{name}` must be numeric, a number or 1-D array-like, got "
+                f"{type(values).__name__}."
+            )
+    numbers = np.where(is_absent, np.nan, cells).astype(np.float64)
     if not np.isfinite(numbers).all():
         raise ValueError(f"`{name}` must be finite, got a missing or infinite number.")
     return numbers
 
 
-def _is_number(cell: Any) -> bool:
-    """Return True for a real number that is not a boolean."""
-    return isinstance(cell, Real) and not isinstance(cell, bool)
-
-
 def _match_labels(true: pd.Index, estimate: pd.Index) -> Indices:
     """Return the index of each true label among the labels of the estimate."""
-    labels = convert_labels(true)
-    estimate_labels = convert_labels(estimate)
-    indices = dict(zip(estimate_labels, range(len(estimate)), strict=True))
-    if len(set(labels)) < len(labels) or len(indices) < len(estimate):
+    labels, others = (
+        pd.Index(convert_labels(index), dtype=object, tupleize_cols=False)
+        for index in (true, estimate)
+    )
+    if not (labels.is_unique and others.is_unique):
         raise ValueError("`true` and `estimate` must have distinct labels.")
-    if indices.keys() != set(labels):
+    indices = others.get_indexer(labels)
+    if (indices < 0).any():
         raise ValueError(
             "`true` and `estimate` must have the same labels. Use "
             "`domain.value_counts(X)` for `true`."
         )
-    return np.array([indices[label] for label in labels], dtype=np.intp)
+    return indices
 
 
 def convert_labels(index: pd.Index) -> list[Any]:
@@ -180,7 +173,7 @@ def _normalize(counts: Floats, name: str) -> Floats:
     """Divide counts by their sum; raise an error if the sum is not positive."""
     # Unbiased estimates may be negative, and so may their sum.
     total = counts.sum()
-    if not (np.isfinite(total) and total > 0):
+    if total <= 0:
         raise ValueError(
             f"`{name}` must have counts with a positive sum, got 0 or less."
         )

@@ -27,7 +27,6 @@ from skdp.metrics._labels import (
     CellLabels,
     code_cells,
     find_privileged,
-    list_columns,
     list_positive_labels,
     parse_columns,
     parse_outcomes,
@@ -51,7 +50,6 @@ from skdp.metrics._reported_groups import (
     list_cells,
 )
 from skdp.pages import warn
-from skdp.privacy import check_epsilon
 from skdp.survey import PerHalf, ReportDesign
 from skdp.tables import name_missing
 
@@ -76,7 +74,6 @@ def fairness_report(
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
-    columns: ColumnName | list[ColumnName] | None = None,
     sample_weight: ColumnLike | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -98,9 +95,6 @@ def fairness_report(
     positive_label : label, default=None
         Favorable label. If None, it is 1 if all labels are 0 and 1, or False and True;
         with more than two labels, each of them is compared with all others.
-    columns : column name or list of column names, default=None
-        Columns of `sensitive_features` whose combinations are the groups. If None, all
-        columns.
     sample_weight : array-like of shape (n_samples,), default=None
         Survey weight of each row, the number of people that it represents. If None, all
         weights are equal.
@@ -135,15 +129,14 @@ def fairness_report(
     ValueError
         If lengths differ, two inputs have the same row labels in different orders, a
         label is missing, no label is positive, `y_true` and `y_pred` have more than two
-        labels and none in common, or all or no rows are privileged.
+        labels and none in common, more than 100 labels or 20 whole numbers are classes,
+        or all or no rows are privileged.
 
     Warns
     -----
     UndefinedMetricWarning
         If a metric is nan or infinite, because a group has no rows that a rate divides
         by, or because a rate is 0. The interval of a nan is the whole possible range.
-    UserWarning
-        If more than 20 whole numbers are compared as classes.
 
     See Also
     --------
@@ -245,9 +238,6 @@ def fairness_report(
     check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     features = parse_columns(sensitive_features, "sensitive_features")
-    if columns is not None:
-        names = list_columns(columns, list(features))
-        features = {name: features[name] for name in names}
     n_rows = max(map(len, features.values()))
     outcomes = parse_outcomes(y_true, y_pred, n_rows)
     # `privileged` is compared with each combination of values instead of each row.
@@ -327,8 +317,7 @@ def debiased_fairness(
         If a metric is nan, because a group is estimated to have no rows that a rate
         divides by.
     UserWarning
-        If the reports do not fit the encoder, as for `joint_distribution`, or if more
-        than 20 whole numbers are compared as classes.
+        If the reports do not fit the encoder, as for `joint_distribution`.
 
     See Also
     --------
@@ -552,12 +541,16 @@ def fairness_from_counts(
 
 
 def read_counts(
-    counts: Any, keys: list[Any], positive_label: Any, max_weight: Any = None
+    counts: Any,
+    keys: list[Any],
+    positive_label: Any,
+    *,
+    may_be_fractions: bool = False,
 ) -> tuple[dict[Any, pd.Series], Any]:
     """Read the columns of `keys` and the columns "count" and "std_error" of noisy counts, without rows of totals.
 
-    Sums of weights are divided by `max_weight`. Beside totals, labels are text, so the positive label is returned as
-    text, too.
+    Beside totals, labels are text, so the positive label is returned as text, too. Fractions are errors unless they are
+    counts of reports.
     """
     if hasattr(counts, "to_frame") and hasattr(counts, "fit"):
         raise TypeError(
@@ -580,15 +573,13 @@ def read_counts(
     if is_total.to_numpy().any():
         table = _exclude_totals(table, is_total, keys)
         positive_label = None if positive_label is None else str(positive_label)
-    if max_weight is None and (table["count"].to_numpy(float) % 1 != 0).any():
+    table["count"] = table["count"].astype(float)
+    table["std_error"] = table["count_std_error"].astype(float)
+    if not may_be_fractions and (table["count"] % 1 != 0).any():
         raise ValueError(
             "`counts` must be numbers of rows, got fractions, such as sums of weights. "
-            "Release the counts without weights, or set `max_weight` of scores_from_counts; "
-            "for reports, use debiased_fairness."
+            "Release the counts without weights; for reports, use debiased_fairness."
         )
-    unit = 1.0 if max_weight is None else check_epsilon(max_weight, name="max_weight")
-    for name, column in (("count", "count"), ("std_error", "count_std_error")):
-        table[name] = table[column].astype(float) / float(unit)
     return table, positive_label
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 from skdp._arrays import Floats, Indices, Mask
 from skdp.base import to_array, to_single_column
 from skdp.local import check_sample_weight
-from skdp.pages import warn
 from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
 
 # Combinations of values of the sensitive columns; None represents a missing value.
@@ -151,22 +150,13 @@ def list_positive_labels(
             "to the same labels."
         )
     if positive_label is None and len(labels) > 2:
-        # Each class has its own table.
-        if len(labels) > 100:
+        # Each class has its own table. Many whole numbers may be ages.
+        limit = 20 if labels.dtype.kind in "iuf" else 100
+        if len(labels) > limit:
             raise ValueError(
-                "`y_true` and `y_pred` must have at most 100 labels, got "
-                f"{len(labels)}. Compare numbers with a threshold, such as y >= 1000, or "
-                "set positive_label."
-            )
-        if len(labels) > 20 and labels.dtype.kind in "iuf":
-            # Whole numbers are classes, but so many may be ages.
-            warn(
-                "`y_true` and `y_pred` have more than 20 whole "
-                "numbers, which are compared as classes. Compare other numbers with a "
-                "threshold, such as y >= 1000, and pass classes as text",
-                UserWarning,
-                about="guide/fairness",
-                stacklevel=4,
+                f"`y_true` and `y_pred` must have at most {limit} labels, got "
+                f"{len(labels)}. Compare numbers with a threshold, such as y >= 1000, "
+                "pass classes as text, or set positive_label."
             )
         return list(labels)
     label = find_positive_label(positive_label, **outcomes)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skdp._arrays import Floats, Mask
+from skdp._arrays import Floats
 from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike, check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics._aif360 import import_optional
@@ -108,7 +108,8 @@ def private_threshold_optimizer(
     cost. Labels and scores are not protected.
 
     The optimizer is fitted on 100,000 rows with the distribution that
-    `joint_distribution` estimates with ``postprocess="simplex"``.
+    `joint_distribution` estimates, with the nearest nonnegative counts that have the same
+    sum for each combination of labels.
 
     References
     ----------
@@ -132,28 +133,19 @@ def private_threshold_optimizer(
     {('Female', 0): 0.23, ('Female', 1): 0.66, ('Male', 0): 0.25, ('Male', 1): 0.67}
     """
     postprocessing = import_optional("fairlearn.postprocessing")
-    domain, indicators = debias_groups(reports, encoder, columns)
-    labels, scores = encode_labels(
-        reports, len(indicators), y_true=y_true, y_pred=y_pred
+    joint = joint_distribution(
+        y_true, y_pred, reports, encoder, columns=columns, sample_weight=sample_weight
     )
-    if scores.categories.dtype.kind not in "biuf":
+    labels, scores = (joint.index.unique(name) for name in ("y_true", "y_pred"))
+    if scores.dtype.kind not in "biuf":
         raise ValueError(
             "`y_pred` must be numeric, predictions of 0 and 1 or scores, got dtype "
-            f"{scores.categories.dtype}."
+            f"{scores.dtype}."
         )
-    positive = find_positive_rows(labels, positive_label).astype(np.int8)
-    # Counts of rows cannot be negative, so the estimated distribution is projected.
-    joint = joint_distribution(
-        positive,
-        scores,
-        reports,
-        encoder,
-        columns=columns,
-        sample_weight=sample_weight,
-        postprocess="simplex",
-    )
-    rows = _expand_rows(joint)
-    names = list(domain.columns)
+    # A Series, because ``1 in pd.Index([False, True])`` is False.
+    label = find_positive_label(positive_label, y_true=pd.Series(labels))
+    rows = _expand_rows(joint, len(joint) // (len(labels) * len(scores)))
+    _, _, *names = joint.index.names
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=_Scores(),
         prefit=True,
@@ -161,26 +153,17 @@ def private_threshold_optimizer(
         **{"constraints": "equalized_odds"} | options,
     )
     groups = rows[names[0]] if len(names) == 1 else rows[names]
-    X = rows[["y_pred"]].astype(float)
-    return optimizer.fit(X, rows["y_true"], sensitive_features=groups)
+    y = rows["y_true"].isin([label]).astype(np.int8)
+    return optimizer.fit(rows[["y_pred"]].astype(float), y, sensitive_features=groups)
 
 
-def find_positive_rows(labels: pd.Categorical, positive_label: Any) -> Mask:
-    """Return a mask of the rows with the positive label."""
-    # A Series, because ``1 in pd.Index([False, True])`` is False.
-    categories = pd.Series(labels.categories)
-    label = find_positive_label(positive_label, y_true=categories)
-    return categories.isin([label]).to_numpy(dtype=bool)[labels.codes]
-
-
-def _expand_rows(joint: pd.DataFrame) -> pd.DataFrame:
-    """Repeat each combination in proportion to its estimated proportion of rows, in about 100,000 rows.
-
-    `joint` has the proportion "share" of each combination of labels, predictions and groups.
-    """
+def _expand_rows(joint: pd.DataFrame, n_groups: int) -> pd.DataFrame:
+    """Repeat each combination of labels and groups in proportion to its estimated count, in about 100,000 rows."""
+    # Numbers of rows cannot be negative.
+    counts = project_rows(joint["count"].to_numpy().reshape(-1, n_groups)).ravel()
     # fairlearn accepts no weights.
     n_rows = 100_000
-    repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
+    repeats = np.rint(counts / counts.sum() * n_rows).astype(np.intp)
     # With many distinct predictions, most proportions are rounded to 0 rows.
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         n_values = joint.index.get_level_values("y_pred").nunique()
@@ -374,7 +357,9 @@ def private_reweighing(
     domain, indicators = debias_groups(reports, encoder, columns)
     is_privileged = find_declared(privileged, domain)
     (labels,) = encode_labels(reports, len(indicators), y_true=y_true)
-    positive = find_positive_rows(labels, positive_label)
+    values = pd.Series(labels)
+    label = find_positive_label(positive_label, y_true=values)
+    positive = values.isin([label]).to_numpy(dtype=bool)
     if positive.all() or not positive.any():
         raise ValueError(
             "`y_true` must have rows with and without positive_label, got one of them "

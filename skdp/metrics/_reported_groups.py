@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from skdp.base import (
     ColumnLike,
     ColumnName,
     TableLike,
-    check_choice,
     check_row_order,
     to_array,
 )
@@ -227,7 +226,6 @@ def joint_distribution(
     *,
     columns: ColumnName | list[ColumnName] | None = None,
     sample_weight: ColumnLike | None = None,
-    postprocess: Literal["none", "simplex"] = "none",
 ) -> pd.DataFrame:
     """Estimate the joint distribution of labels, predictions and privatized groups.
 
@@ -247,17 +245,15 @@ def joint_distribution(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row, whose sums are estimated in place of numbers of rows. If
         None, all weights are 1.
-    postprocess : {"none", "simplex"}, default="none"
-        "none" returns unbiased counts, which may be negative. "simplex" returns, for
-        each combination of labels, the nearest nonnegative counts with the same sum.
 
     Returns
     -------
     pandas.DataFrame
         Columns ``count, std_error, share``, indexed by ``y_true``, ``y_pred`` and the
-        columns of the groups. Counts of a combination of labels add up to its number of
-        rows, or their weight; ``share`` is the proportion of all rows. The standard error of the
-        unbiased count accounts for the noise of the reports only. The attributes
+        columns of the groups. Counts are unbiased and may be negative. The counts of a
+        combination of labels add up to its number of rows, or their weight; ``share`` is
+        the proportion of all rows. The standard error of the unbiased count accounts for
+        the noise of the reports only. The attributes
         (``attrs``) are for `scores_from_counts`: the columns of the reports.
 
     Raises
@@ -308,7 +304,6 @@ def joint_distribution(
     1      Female  1098.0       61.0   0.11
            Male    2902.0       61.0   0.29
     """
-    check_choice("postprocess", postprocess, ("none", "simplex"))
     domain, indicators = debias_groups(reports, encoder, columns)
     label_columns = {}
     for name, values in {"y_true": y_true, "y_pred": y_pred}.items():
@@ -323,8 +318,6 @@ def joint_distribution(
         n_codes *= len(label.categories)
     weights = parse_weights(sample_weight, reports, len(indicators))
     counts, variances = sum_indicators(indicators, codes, n_codes, weights)
-    if postprocess == "simplex":
-        counts = project_rows(counts)
     table = {
         "count": counts.ravel(),
         "std_error": np.sqrt(variances).ravel(),

@@ -13,10 +13,6 @@ from skdp.metrics._fairness import group_cells, read_counts, warn_of_undefined
 from skdp.metrics._labels import code_cells, find_positive_label, parse_column
 from skdp.metrics._rates import RateSums, score_rates
 from skdp.metrics._reported_groups import REPORTED, WEIGHTED
-from skdp.randomness import check_size
-
-# Log odds of the largest inner edge of the bins of probabilities: 0.9991.
-MAX_LOG_ODDS = 7.0
 
 # Parts of a calibration curve, with about equal numbers of rows.
 N_CALIBRATION_PARTS = 10
@@ -38,23 +34,13 @@ ALL = "all"
 Line = tuple[str, float, Floats, Floats]
 
 
-def score_bins(bins: int = 44) -> Interval:
-    """Make bins for predicted probabilities, with equal widths in log odds.
-
-    Parameters
-    ----------
-    bins : int, default=44
-        Number of bins, at least 3. The first one begins at 0 and ends at 0.0009, and the last one is its mirror image.
+def score_bins() -> Interval:
+    """Make 44 bins for predicted probabilities, with equal widths in log odds.
 
     Returns
     -------
     Interval
-        Bins from 0 to 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `bins` is not an integer of at least 3.
+        Bins from 0 to 1. The first one ends at 0.0009, and the last one is its mirror image.
 
     See Also
     --------
@@ -63,11 +49,10 @@ def score_bins(bins: int = 44) -> Interval:
     Examples
     --------
     >>> from skdp.metrics import score_bins
-    >>> [round(edge, 3) for edge in score_bins(6).edges]
-    [0.0, 0.001, 0.029, 0.5, 0.971, 0.999, 1.0]
+    >>> [round(edge, 3) for edge in score_bins().edges[:6]]
+    [0.0, 0.001, 0.001, 0.002, 0.002, 0.003]
     """
-    check_size(bins, name="bins", min_val=3)
-    inner = expit(np.linspace(-MAX_LOG_ODDS, MAX_LOG_ODDS, bins - 1))
+    inner = expit(np.linspace(-7, 7, 43))
     return Interval([0.0, *inner.tolist(), 1.0])
 
 
@@ -78,7 +63,6 @@ def scores_from_counts(
     sensitive_features: ColumnName | list[ColumnName] | None = None,
     *,
     positive_label: Label | None = None,
-    max_weight: float | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate the ROC curve, AUC, calibration and Brier score of a classifier from noisy counts of its scores.
@@ -100,9 +84,6 @@ def scores_from_counts(
         Columns whose combinations are the groups. None for one group of all rows.
     positive_label : label, default=None
         Label with large scores. If None, it is 1, and all labels must be 0 and 1, or False and True.
-    max_weight : float, optional
-        The largest weight, if the counts are sums of weights. For up to k rows of a person, k times as large, and k
-        without weights.
     confidence_level : float, default=0.95
         Coverage probability of each interval.
 
@@ -121,7 +102,7 @@ def scores_from_counts(
     ------
     TypeError, ValueError
         If a column is missing, labels are missing, scores are not numbers or bins, or are more than 1,000, the positive
-        label does not occur, or counts are fractions without `max_weight`.
+        label does not occur, or counts are sums of weights, whose sampling error is unknown.
 
     Warns
     -----
@@ -151,10 +132,10 @@ def scores_from_counts(
     interval of `fairness_from_counts`. The AUC is linearized in the counts: a positive row contributes the proportion
     of negative rows below it, and a negative row the proportion of positive rows above it ([1]_). Its variance is the
     sum over all cells of the squared contribution, times the count for sampling, and times the variance of the noise.
-    With `max_weight` W, a sum of weights is as accurate as at least its W-th part of equal rows, so intervals cover at
-    least as often as stated. Without `sensitive_features`, the noise of the cells of all groups adds up: release counts
-    without groups for the most accurate AUC of all rows. From reports of labels, both counts of a score have errors of
-    opposite signs. Errors of different groups are independent for counts of a curator.
+    The interval of the Brier score contains its change if all rows of a bin have one score. Without
+    `sensitive_features`, the noise of the cells of all groups adds up: release counts without groups for the most
+    accurate AUC of all rows. From reports of labels, both counts of a score have errors of opposite signs. Errors of
+    different groups are independent for counts of a curator.
 
     References
     ----------
@@ -176,7 +157,7 @@ def scores_from_counts(
     >>> table.drop(columns="group").iloc[[0, 1, 2, 11]].round(3)
              metric  score  value  std_error  lower  upper
     0       roc_auc    NaN  0.802      0.004  0.795  0.809
-    1   brier_score    NaN  0.166      0.001  0.164  0.169
+    1   brier_score    NaN  0.166      0.001  0.163  0.169
     2     prob_true  0.024  0.019      0.004  0.011  0.028
     11    prob_true  0.776  0.792      0.009  0.775  0.809
 
@@ -196,10 +177,11 @@ def scores_from_counts(
     names = list(names) if isinstance(names, list) else [names]
     attributes = getattr(counts, "attrs", {})
     is_reported = y_true in attributes.get(REPORTED, ())
-    if max_weight is None and not attributes.get(WEIGHTED, True):
-        max_weight = 1.0
     table, positive_label = read_counts(
-        counts, [y_true, y_score, *names], positive_label, max_weight
+        counts,
+        [y_true, y_score, *names],
+        positive_label,
+        may_be_fractions=not attributes.get(WEIGHTED, True),
     )
     labels = parse_column(table[y_true], "y_true")
     label = find_positive_label(positive_label, y_true=labels)
@@ -279,27 +261,20 @@ def _find_rounding(bins: Floats, counts: Floats, auc: float) -> tuple[float, flo
 def _bound_brier_rounding(bins: Floats, counts: Floats) -> float:
     """Bound the variance of the Brier score by the unknown scores within bins, relative to one row."""
     sizes = np.maximum(counts.sum(axis=1), 0)
-    neighbors = np.pad(sizes, 1)
-    # Rows that a smooth density does not explain may all have one score.
-    smooth = (neighbors[:-2] + neighbors[2:]) / 2
-    tied = np.abs(sizes - smooth) / np.maximum(np.maximum(sizes, smooth), 1)
-    # A score is uniform within its bin, whose half width is `half`.
+    # The rows of a bin may all have one score, which is uniform within the bin, of half width `half`.
     half = np.ptp(bins, axis=1)
-    slopes = 2 * tied * (bins[:, 1] * sizes - np.maximum(counts[:, 1], 0))
-    squares = tied * sizes * half**2 / 3
-    variance = slopes**2 @ half**2 / 3 + squares.sum() ** 2
+    slopes = 2 * (bins[:, 1] * sizes - np.maximum(counts[:, 1], 0))
+    variance = slopes**2 @ half**2 / 3 + (sizes @ half**2 / 3) ** 2
     return float(variance / max(sizes.sum(), 1) ** 2)
 
 
 def _list_rates(bins: Floats) -> list[Line]:
     """List the false, then the true positive rate at each threshold, the smallest score of a bin or infinity."""
     lines = []
-    thresholds = [*bins[:, 0], np.inf]
-    selected = 1 - np.tri(len(thresholds), len(bins), -1)
     for name, label in zip(RATES, np.eye(2), strict=True):
-        every = np.outer(np.ones(len(bins)), label)
-        for threshold, rows in zip(thresholds, selected, strict=True):
-            lines.append((name, threshold, np.outer(rows, label), every))
+        for threshold in [*bins[:, 0], np.inf]:
+            selected = np.multiply.outer(bins[:, 0] >= threshold, label)
+            lines.append((name, threshold, selected, np.ones_like(selected) * label))
     return lines
 
 
@@ -316,11 +291,10 @@ def _list_calibration(bins: Floats, counts: Floats) -> list[Line]:
     ranks = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
     parts = np.floor(N_CALIBRATION_PARTS * ranks)
     for part in np.unique(parts):
-        rows = (parts == part).astype(float)
-        if rows @ counts.sum(axis=1) > 0:
-            mean = rows @ (sizes * scores) / (rows @ sizes)
-            both = np.outer(rows, [1, 1])
-            lines.append(("prob_true", mean, both * [0, 1], both))
+        rows = np.outer(parts == part, [1.0, 1.0])
+        if (rows * counts).sum() > 0:
+            mean = np.average(scores, weights=rows[:, 0] * sizes)
+            lines.append(("prob_true", mean, rows * [0, 1], rows))
     return lines
 
 
@@ -338,26 +312,27 @@ def _score_group(
     lines = [("roc_auc", np.nan, auc_weights, sizes)]
     lines += _list_calibration(bins, counts) + _list_rates(bins)
     metrics, scores, *pairs = map(np.array, zip(*lines, strict=True))
+    # Weights of the counts in numerators and denominators, (2, n_lines, n_bins, 2).
     weights = np.stack(pairs)
-    numerator, denominator = np.einsum("plsy,sy->pl", weights, counts)
-    sampling = np.einsum("plsy,qlsy,sy->pql", weights, weights, counts)
-    # Proportions have the binomial variance ``n t (1 - t)`` (see `RateSums`).
-    binomial = np.multiply.outer([[0, -0.5], [-0.5, -1]], np.maximum(denominator, 0))
-    sampling = np.where(np.isin(metrics, MEANS), sampling, binomial)
+    numerator, denominator = (weights * counts).sum(axis=(2, 3))
+    # Covariances of both, see `RateSums`; proportions have the binomial variance ``n t (1 - t)``.
+    first, second = [0, 0, 1], [0, 1, 1]
+    sampling = (weights[first] * weights[second] * counts).sum(axis=(2, 3))
+    binomial = np.outer([0, -0.5, -1], np.maximum(denominator, 0))
     # From reports of labels, the counts of both labels of a score add up to a known
     # number, so their errors differ in the sign only.
     errors = weights * np.sqrt(variances) * [-1, 1]
     errors = errors.sum(axis=3, keepdims=True) if is_reported else errors
-    covariance = sampling + np.einsum("plsy,qlsy->pql", errors, errors)
+    covariance = np.where(np.isin(metrics, MEANS), sampling, binomial)
+    covariance += (errors[first] * errors[second]).sum(axis=(2, 3))
     numerator[0], denominator[0] = auc + change, 1.0
-    covariance[0, 0, 0] += error**2
-    is_brier = metrics == "brier_score"
-    total = np.maximum(denominator[is_brier], 0)
-    covariance[0, 0, is_brier] += _bound_brier_rounding(bins, counts) * total**2
+    covariance[0, 0] += error**2
+    bound = _bound_brier_rounding(bins, counts) * denominator**2
+    covariance[0] += np.where(metrics == "brier_score", bound, 0)
     sums = RateSums(
         numerator[:, np.newaxis],
         denominator[:, np.newaxis],
-        covariance[[0, 0, 1], [0, 1, 1], :, np.newaxis, np.newaxis],
+        covariance[:, :, np.newaxis, np.newaxis],
     )
     rates = score_rates(sums, level).clipped[:, 0]
     return pd.DataFrame({"metric": metrics, "score": scores, **vars(rates)})

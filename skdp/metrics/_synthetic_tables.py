@@ -34,6 +34,7 @@ Values = Categories | Interval
 
 # Types of bounds, as named by `type_of_value`, that a range of dates may have.
 TIME_KINDS = ("date", "datetime")
+TIME = "datetime64[us]"
 
 
 def marginal_errors(
@@ -147,24 +148,16 @@ def _encode(name: Any, values: Values, column: Any) -> Codes:
 
 def _observed_values(name: Any, columns: list[Any]) -> Categories:
     """Return the sorted values that occur in the real or the synthetic column."""
-    found, has_missing = [], False
-    for label, column in zip(("real", "synthetic"), columns, strict=True):
-        try:
-            values, is_incomplete = distinct_values(column)
-        except ColumnError as error:
-            raise ValueError(f"Column {name!r} of `{label}` {error}.") from None
-        found.append(values)
-        has_missing |= is_incomplete
-    real, synthetic = found
-    # Columns with the values 1 and "1" would have no value in common.
-    if real and synthetic and type_of_value(real[0]) != type_of_value(synthetic[0]):
-        raise ValueError(
-            f"Column {name!r} must have values of one type, got "
-            f"{type_of_value(real[0])} in `real` and {type_of_value(synthetic[0])} in "
-            "`synthetic`."
-        )
+    try:
+        (real, has_missing), (synthetic, also_missing) = map(distinct_values, columns)
+        # Columns with the values 1 and "1" would have no value in common.
+        types = {type_of_value(values[0]) for values in (real, synthetic) if values}
+        if len(types) > 1:
+            raise ColumnError(f"must have values of one type, got {sorted(types)}")
+    except ColumnError as error:
+        raise ValueError(f"Column {name!r} {error}.") from None
     values = sorted({*real, *synthetic})
-    if has_missing:
+    if has_missing or also_missing:
         values.append(None)
     try:
         return Categories(values)
@@ -213,7 +206,7 @@ def range_query_error(
         columns of the queries.
     queries : iterable of mappings
         Each query is a mapping of column name to condition. A condition is a tuple
-        ``(low, high)`` for ``low <= value < high``, where None is no bound, or a list
+        ``(low, high)`` for ``low <= value < high``, one of which may be None, or a list
         of values, where None is a missing value.
 
     Returns
@@ -268,15 +261,13 @@ def _answer_query(table: Table, query: RangeQuery) -> float:
         column = _select_column(table, name)
         if isinstance(condition, tuple):
             is_selected &= _is_in_range(name, column, condition)
-        elif isinstance(condition, str | bytes | Mapping) or not isinstance(
-            condition, Iterable
-        ):
+        elif isinstance(condition, list):
+            is_selected &= _is_among(name, column, condition)
+        else:
             raise TypeError(
                 f"The condition on column {name!r} must be a tuple (low, high) or a "
                 f"list of values, got {type(condition).__name__}."
             )
-        else:
-            is_selected &= _is_among(name, column, list(condition))
     return float(np.mean(is_selected))
 
 
@@ -284,32 +275,26 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> Mask:
     """Return a mask of the rows with ``low <= value < high``, False for missing values."""
     types = {type_of_value(bound) for bound in bounds if bound is not None}
     is_time = types <= {*TIME_KINDS}
-    if len(bounds) != 2 or not (is_time or types == {"number"}):
+    if len(bounds) != 2 or not types or not (is_time or types == {"number"}):
         raise ValueError(
-            f"The range of column {name!r} must be (low, high) of numbers, dates or "
-            "None. Use a list for a set of values."
+            f"The range of column {name!r} must be (low, high) of numbers or dates, one "
+            "of them may be None. Use a list for a set of values."
         )
-    # A range without bounds contains all values of any type that are not missing.
-    if not types:
-        return _encode(name, Categories([None]), column) == 1
-    low, high = bounds
     try:
-        if is_time:
-            values: Any = to_dates(column, "datetime64[us]")
-            low, high = (b if b is None else np.datetime64(b, "us") for b in bounds)
-        else:
-            values = to_numbers(column)
+        values: Any = (
+            to_dates(column, TIME) if is_time else to_numbers(column).astype(float)
+        )
     except ColumnError as error:
         raise ValueError(f"Column {name!r}: {error}.") from None
+    low, high = (np.datetime64(end, "us") if end and is_time else end for end in bounds)
     if low is not None and high is not None and not low < high:
         raise ValueError(f"The range of column {name!r} must have low < high.")
-    is_inside = ~np.isnan(values) if not is_time else ~np.isnat(values)
-    # NumPy warns if a bound exceeds the largest number of a column of float16.
-    with np.errstate(over="ignore"):
-        if low is not None:
-            is_inside &= values >= low
-        if high is not None:
-            is_inside &= values < high
+    # Comparisons with missing values are False.
+    is_inside = np.ones(len(values), bool)
+    if low is not None:
+        is_inside &= values >= low
+    if high is not None:
+        is_inside &= values < high
     return is_inside
 
 

@@ -737,12 +737,10 @@ def to_pandas(
     `parameter` is the name of the dataframe in errors.
     """
     if not is_frame(frame):
-        expected, name = "", "x"
-        if columns:
-            expected, name = f" with the columns {list(columns)}", columns[0]
+        name = columns[0] if columns else "x"
         raise TypeError(
-            f"{parameter} must be a dataframe{expected}, got {type(frame).__name__}. "
-            f"Pass an array or series as pd.DataFrame({{{name!r}: ...}})."
+            f"{parameter} must be a dataframe, got {type(frame).__name__}. Pass an array "
+            f"or series as pd.DataFrame({{{name!r}: ...}})."
         )
     table = wrap_table(frame)
     check_columns(columns, table.names, parameter)
@@ -761,23 +759,15 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
         if is_missing(label):
             codes[column.isna()] = code
     # Codes of -1 are entries without a label.
-    n_unknown, *n_known = np.bincount(codes + 1, minlength=len(labels) + 1)
-    if n_unknown:
+    if n_unknown := int((codes < 0).sum()):
         n_missing = int(column[codes < 0].isna().sum())
-        # If a label is less frequent than the other entries, the column probably has
-        # another coding, and the rows should not be dropped.
-        drop = ", or drop these rows" if n_unknown < min(n_known) else ""
-        if n_unknown == n_missing:
-            drop = (
-                ", or drop rows without a report (`estimate_frequencies` with strata or "
-                "clusters: set their `sample_weight` to 0)"
-            )
         raise ValueError(
             f"Column {column.name!r} must have the labels {reprlib.repr(list(labels))}, "
             f"got other entries (rows: {n_unknown:,}, missing: {n_missing:,}, dtype: "
             f"{column.dtype}). Pass the labels of this column to the design, such as "
-            "values={'no': 2, 'yes': 1} (or `reports`, if they differ from the values)"
-            f"{drop}."
+            "values={'no': 2, 'yes': 1} (or `reports`, if they differ from the values). "
+            "Drop rows without a report, or with strata or clusters, set their "
+            "`sample_weight` to 0."
         )
     return codes
 

@@ -22,8 +22,6 @@ class Predictors:
 
     # True predictors after a column of ones; shape (n_rows, n_known).
     known: Floats
-    # The columns of `known` on which the distribution of the cells depends.
-    cell_known: Floats
     # Indicators of the values in each cell; shape (n_cells, n_features).
     cell_features: Floats
     # Log probability of the reports of each row given each cell, up to a constant for each
@@ -38,7 +36,7 @@ class Predictors:
     @property
     def cells_shape(self) -> tuple[int, int]:
         """Shape of the coefficients of the distribution of the cells, without the first cell."""
-        return self.cell_known.shape[1], len(self.cell_features) - 1
+        return self.known.shape[1], len(self.cell_features) - 1
 
     def compute_linear(self, coefficients: Floats) -> Floats:
         """Compute the linear predictors of each row if it is in each cell.
@@ -53,7 +51,7 @@ class Predictors:
 
     def compute_log_cells(self, cell_parameters: Floats) -> Floats:
         """Compute the log probability of each cell given true predictors; shape (n_cells, n_rows)."""
-        return log_softmax((self.cell_known @ cell_parameters).T)
+        return log_softmax((self.known @ cell_parameters).T)
 
 
 def log_softmax(logits: Floats) -> Floats:
@@ -238,7 +236,7 @@ class HiddenModel:
             np.einsum("ik,ji->ikj", predictors.known, residuals.sum(axis=1)),
             np.einsum("ck,jci->ikj", predictors.cell_features, residuals),
             by_scale.T,
-            np.einsum("ik,ci->ikc", predictors.cell_known, excess[1:]),
+            np.einsum("ik,ci->ikc", predictors.known, excess[1:]),
         ]
         n_rows = len(log_likelihood)
         flat = [block.reshape(n_rows, math.prod(block.shape[1:])) for block in blocks]

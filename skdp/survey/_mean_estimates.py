@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from skdp._arrays import Floats, Indices, Mask
-from skdp.base import ColumnLike, TableLike, check_confidence_level, to_array
+from skdp.base import ColumnLike, TableLike, check_confidence_level
 from skdp.survey._design import to_pandas
 from skdp.survey._inputs import validate_numbers, validate_weights
 from skdp.survey._proportions import (
@@ -54,8 +54,8 @@ def survey_mean(
         Cluster of each row within its stratum: rows that were sampled together, such as a
         household. If None, each row is a cluster.
     waves : array-like of shape (n_samples,), default=None
-        Wave of each row, such as 2025 and 2026, for the change between two waves. Ordered
-        categories and an Enum of polars keep their order. If people
+        Wave of each row, such as 2025 and 2026, for the change between two waves.
+        Categories and an Enum of polars keep their order. If people
         or areas are in both waves, pass them as `clusters`; otherwise the waves are
         independent samples.
     confidence_level : float, default=0.95
@@ -125,7 +125,9 @@ def survey_mean(
         sample = stratum, cluster, is_used
         return _make_table(mean, scores, sample, confidence_level)
     encode_labels("waves", waves, values, n_rows)
-    wave, labels = code_in_order(waves)
+    # Sorts categories by their order, also of an Enum of polars.
+    column: Any = waves.to_pandas() if hasattr(waves, "to_pandas") else waves
+    wave, labels = pd.factorize(pd.Series(column), sort=True)
     if len(labels) != 2:
         raise ValueError(f"`waves` must have two different values, got {len(labels)}.")
     rows = pd.DataFrame({"stratum": stratum, "cluster": cluster, "wave": wave})
@@ -144,18 +146,6 @@ def survey_mean(
     sample = stratum, cluster, is_used
     tables[CHANGE] = _make_table(second - first, scores, sample, confidence_level)
     return pd.concat(tables, names=["wave", None])
-
-
-def code_in_order(values: ColumnLike) -> tuple[Indices, Any]:
-    """Return the index of each value among the different values, and these in the order of categories or ascending."""
-    if hasattr(values, "to_pandas"):
-        # An Enum of polars and an ordered dictionary of Arrow become ordered categories.
-        values = values.to_pandas()
-    if getattr(getattr(values, "dtype", None), "ordered", False):
-        column: Any = values
-        coded = pd.Categorical(column).remove_unused_categories()
-        return coded.codes.astype(np.intp), coded.categories
-    return pd.factorize(to_array(values, "waves"), sort=True)
 
 
 def _linearize(frame: pd.DataFrame, weights: pd.Series) -> tuple[pd.Series, Floats]:

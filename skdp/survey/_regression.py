@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from skdp.base import (
     ColumnLike,
     OrderedScore,
     TableLike,
-    check_choice,
     check_confidence_level,
     check_same_order,
 )
@@ -60,7 +59,6 @@ class ReportRegression(BaseEstimator):
     """Base class of regressions on numeric true predictors and on reports of categories."""
 
     predictor_designs: Any
-    hidden_distribution: str
     intercept_: Any
     coef_: Floats
     intercept_std_error_: Any
@@ -113,9 +111,6 @@ class ReportRegression(BaseEstimator):
             by more than five standard errors, so the model is misspecified; or if no
             design is given, because all data are then treated as true values.
         """
-        check_choice(
-            "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
-        )
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         table = self._validate_table(X, reset=True)
@@ -184,7 +179,7 @@ class ReportRegression(BaseEstimator):
         known = rows.known.to_numpy()
         centers, units = compute_units(known, rows.weights)
         centers[0] = 0.0
-        predictors = self._build_predictors((known - centers) / units, rows)
+        predictors = _build_predictors((known - centers) / units, rows)
         model = HiddenModel(predictors, target, rows.weights)
         parameters, covariance, log_likelihood = maximize(model, rows.clusters)
         if not np.isnan(covariance).any():
@@ -215,19 +210,6 @@ class ReportRegression(BaseEstimator):
         errors = np.sqrt(variances).reshape(coefficients.shape)
         return restore @ coefficients, errors, scale
 
-    def _build_predictors(self, known: Floats, rows: PredictorRows) -> Predictors:
-        """Make the predictors of a model from the true predictors, `known`, and the reports.
-
-        `known` is of shape (n_rows, n_known), with a column of ones first.
-
-        With hidden_distribution="marginal", the distribution of the latent values
-        depends on the intercept only, and otherwise on all true predictors.
-        """
-        is_marginal = self.hidden_distribution == "marginal"
-        cell_known = known[:, :1] if is_marginal else known
-        cells = rows.cells.to_numpy(float)
-        return Predictors(known, cell_known, cells, rows.log_likelihoods)
-
     def _predict_cells(self, X: Any) -> tuple[Floats, Floats]:
         """Compute the linear predictors in each cell, and the probability of each cell in each row.
 
@@ -245,7 +227,7 @@ class ReportRegression(BaseEstimator):
                 f"X must have the predictors of fit, {list(self.feature_names_out_)}, "
                 f"got {rows.terms[1:]}."
             )
-        predictors = self._build_predictors(rows.known.to_numpy(), rows)
+        predictors = _build_predictors(rows.known.to_numpy(), rows)
         # Bayes' rule, without the target.
         log_cells = (
             predictors.compute_log_cells(self.hidden_coef_) + predictors.log_likelihoods
@@ -299,6 +281,11 @@ class ReportRegression(BaseEstimator):
         return pd.DataFrame(columns, index=self._term_index())
 
 
+def _build_predictors(known: Floats, rows: PredictorRows) -> Predictors:
+    """Make the predictors of a model from the true predictors, `known`, of shape (n_rows, n_known), and the reports."""
+    return Predictors(known, rows.cells.to_numpy(float), rows.log_likelihoods)
+
+
 def join_terms(intercept: Any, coef: Floats) -> Floats:
     """Join intercepts and coefficients; shape (n_predictors, 1 + n_columns)."""
     return np.column_stack([intercept, np.atleast_2d(coef)])
@@ -343,8 +330,7 @@ def _warn_of_misspecification(
                     f"The proportions of {question.name!r} in the fit and in its "
                     f"reports differ by {distance:.3g} standard errors, so the "
                     "coefficients may be biased. Add squares of true predictors, "
-                    "transform a target with heavy tails, or set "
-                    "hidden_distribution='conditional'"
+                    "or transform a target with heavy tails"
                 )
                 return
 
@@ -371,10 +357,6 @@ class ReportLinearRegression(OrderedScore, RegressorMixin, ReportRegression):
     ----------
     predictor_designs : fitted local transformer, ReportDesign, or list of them, default=None
         Encoders or designs of the reported predictors, see `ReportLogisticRegression`.
-    hidden_distribution : {"conditional", "marginal"}, default="conditional"
-        Distribution of the true values of the reported predictors. "conditional" is a
-        multinomial logit given the true predictors. "marginal" assumes that they are
-        independent of the true predictors, and is biased otherwise.
 
     Attributes
     ----------
@@ -439,11 +421,8 @@ class ReportLinearRegression(OrderedScore, RegressorMixin, ReportRegression):
     def __init__(
         self,
         predictor_designs: Any = None,
-        *,
-        hidden_distribution: Literal["conditional", "marginal"] = "conditional",
     ) -> None:
         self.predictor_designs = predictor_designs
-        self.hidden_distribution = hidden_distribution
 
     def _fit_target(self, rows: PredictorRows, y: Any) -> None:
         """Fit the coefficients of a numeric target by maximum likelihood, and set the attributes in the units of y."""
@@ -522,10 +501,6 @@ class ReportLogisticRegression(OrderedScore, ClassifierMixin, ReportRegression):
     target_design : fitted local transformer or ReportDesign, default=None
         Encoder or design of a reported target. None if the target is true. `fit` warns if
         neither design is given.
-    hidden_distribution : {"conditional", "marginal"}, default="conditional"
-        Distribution of the true values of the reported predictors. "conditional" is a
-        multinomial logit given the true predictors. "marginal" assumes that they are
-        independent of the true predictors, and is biased otherwise.
 
     Attributes
     ----------
@@ -604,11 +579,9 @@ class ReportLogisticRegression(OrderedScore, ClassifierMixin, ReportRegression):
         predictor_designs: Any = None,
         *,
         target_design: Any = None,
-        hidden_distribution: Literal["conditional", "marginal"] = "conditional",
     ) -> None:
         self.predictor_designs = predictor_designs
         self.target_design = target_design
-        self.hidden_distribution = hidden_distribution
 
     def _fit_target(self, rows: PredictorRows, y: Any) -> None:
         """Fit the log odds of the classes by maximum likelihood, and set their coefficients and standard errors."""

@@ -73,15 +73,6 @@ def test_estimated_cells_are_weighted_rows_for_metrics_of_fairlearn():
     np.testing.assert_allclose(found.by_group.astype(float), expected, rtol=0, atol=1e-9)
 
 
-def test_columns_select_the_groups():
-    features = PEOPLE[["sex", "true"]]
-    for columns in ("sex", ["sex"]):
-        found = fairness_report(*LABELS, features, columns=columns, privileged={"sex": "m"})
-        pd.testing.assert_frame_equal(found, fairness_report(*LABELS, PEOPLE["sex"], privileged="m"))
-    with pytest.raises(ValueError, match=r"`columns` must be distinct names from \['sex', 'true'\], got \['job'\]"):
-        fairness_report(*LABELS, features, columns="job")
-
-
 # --- counts of a curator ----------------------------------------------------------------------------------------------
 
 

@@ -134,8 +134,6 @@ def test_bins_are_symmetric_and_cover_all_probabilities():
     assert (len(edges), edges[0], edges[-1]) == (45, 0, 1)
     np.testing.assert_allclose(edges, 1 - edges[::-1], atol=1e-15)
     assert edges[1] == pytest.approx(expit(-7))
-    with pytest.raises(ValueError, match="`bins` must be"):
-        score_bins(2)
 
 
 def test_counts_of_all_estimators_and_libraries_are_equal():
@@ -202,7 +200,6 @@ def test_display_of_scikit_learn_plots_the_rates():
         ({"y_true": "sex"}, ValueError, "`positive_label` must be a label, got None"),
         ({"counts": cells(np.ones((1_001, 2))), "y_score": "score"}, ValueError, "at most 1,000 scores, got 1,001"),
         ({"positive_label": 2}, ValueError, "`positive_label` must be one of at least two labels"),
-        ({"max_weight": 0}, ValueError, "`max_weight` must be"),
         ({"confidence_level": 2}, ValueError, "`confidence_level` must be"),
         ({"counts": count(ROWS, 1.0) * 1.5}, ValueError, "such as sums of weights"),
         ({"counts": count(ROWS, 1.0).rename(index={0: None}), "positive_label": 1}, ValueError, "missing values"),
@@ -235,7 +232,9 @@ def test_noise_adds_the_squared_derivatives_of_all_counts():
     """Derivatives by finite differences, for independent noise, and for reports of labels: opposite noise of labels."""
 
     def value(counts):
-        return scores_from_counts(cells(counts), "label", "score", max_weight=1)["value"][0]
+        table = cells(counts)
+        table.attrs["is_weighted"] = False
+        return scores_from_counts(table, "label", "score")["value"][0]
 
     step, derivatives = 1e-4, np.zeros((4, 2))
     for cell in np.ndindex(4, 2):
@@ -250,14 +249,6 @@ def test_noise_adds_the_squared_derivatives_of_all_counts():
     reported = scores_from_counts(table, "label", "score")["std_error"][0] ** 2 - auc_error(COUNTS, 0.0) ** 2
     opposite = derivatives[:, 1] - derivatives[:, 0]
     assert reported == pytest.approx(9 * (opposite**2).sum(), rel=1e-5)
-
-
-def test_weights_have_the_accuracy_of_fewer_rows():
-    """Sums of weights of at most 4 are as accurate as a fourth of as many rows, or more."""
-    weighted = auc_error(4 * COUNTS + 0.25, 4.0, max_weight=4)
-    assert weighted == pytest.approx(auc_error(COUNTS + 0.0625, 1.0, max_weight=1), rel=1e-12)
-    value = scores_from_counts(cells(4 * COUNTS), "label", "score", max_weight=4)["value"][0]
-    assert value == scores_from_counts(cells(COUNTS), "label", "score")["value"][0]
 
 
 def test_few_positive_rows_have_a_wide_interval():
@@ -297,23 +288,15 @@ def test_intervals_cover_the_population(setting, prevalence):
     assert (covered >= binom.ppf(1e-6, n_draws, 0.93)).all()
 
 
-@pytest.mark.parametrize("case", quick_first(1, ["weights", "group of 2 %"]))
-def test_intervals_of_weighted_rows_and_small_groups_cover(case):
+def test_intervals_of_small_groups_cover():
     population, n_draws = draw_rows(100_000, 6), 30
-    rng = np.random.default_rng(0)
-    weights = rng.choice([1.0, 2.0, 5.0], 100_000)
-    population["sex"] = np.where(rng.random(100_000) < 0.02, "f", "m")
-    group = population["sex"] == "f" if case == "group of 2 %" else population["label"] >= 0
-    truth = roc_auc_score(population["label"][group], population["score"][group])
-    by, covered = "sex" if case == "group of 2 %" else None, 0
+    population["sex"] = np.where(np.random.default_rng(0).random(100_000) < 0.02, "f", "m")
+    group = population[population["sex"] == "f"]
+    truth, covered = roc_auc_score(group["label"], group["score"]), 0
     domain = {"score": score_bins(), "label": [0, 1], "sex": ["f", "m"]}
     for seed in range(n_draws):
-        rows = population.sample(8_000, random_state=seed, weights=None if by else 1 / weights)
-        release = DPHistogram(1.0, domain=domain, max_weight=None if by else 5, random_state=seed)
-        weight = None if by else weights[rows.index]
-        counts = release.fit(rows[list(domain)], sample_weight=weight).to_frame()
-        table = scores_from_counts(counts, "label", "score", by, max_weight=None if by else 5)
-        auc = select(table, "roc_auc", "f" if by else "all")
+        rows = population.sample(8_000, random_state=seed)
+        auc = select(scores_from_counts(count(rows, 1.0, domain, seed), "label", "score", "sex"), "roc_auc", "f")
         covered += auc["lower"].item() <= truth <= auc["upper"].item()
     assert covered >= binom.ppf(1e-6, n_draws, 0.93)
 
@@ -334,17 +317,13 @@ def test_reports_without_noise_give_the_metrics_of_the_rows():
             assert auc == pytest.approx(roc_auc_score(rows["label"], rows["grade"]), abs=1e-9)
 
 
-def test_weighted_reports_of_labels_require_the_largest_weight():
-    """Weights of 3 are 3 times as many rows, but not 3 times as accurate, and the noise of both labels is opposite."""
+def test_weighted_reports_of_labels_raise_an_error():
+    """Weights of 3 are 3 times as many rows, but not 3 times as accurate."""
     encoder = RandomizedResponseEncoder(1.0, categories={"label": [0, 1]}, random_state=0)
     reports = encoder.fit_transform(ROWS[["label"]])
-    once = joint_distribution(None, ROWS["grade"], reports, encoder)
     thrice = joint_distribution(None, ROWS["grade"], reports, encoder, sample_weight=np.full(2_000, 3.0))
     with pytest.raises(ValueError, match="such as sums of weights"):
         scores_from_counts(thrice, "label", "y_pred")
-    expected = scores_from_counts(once, "label", "y_pred")
-    found = scores_from_counts(thrice, "label", "y_pred", max_weight=3)
-    pd.testing.assert_frame_equal(found, expected)
 
 
 @pytest.mark.parametrize("reported", quick_first(1, ["label and sex", "label", "sex"]))

@@ -329,7 +329,7 @@ def test_unidentified_proportions_raise_an_error():
     ("table", "options", "error", "message"),
     [
         (ANSWERS.iloc[:0], {}, ValueError, "X must have at least two rows, got 0"),
-        (ANSWERS["smokes"], {}, TypeError, r"\['smokes'\], got Series. Pass .* pd.DataFrame\({'smokes': ...}\)"),
+        (ANSWERS["smokes"], {}, TypeError, r"must be a dataframe, got Series. Pass .* pd.DataFrame\({'smokes': ...}\)"),
         (ANSWERS["smokes"].to_numpy(), {}, TypeError, r"got ndarray. Pass .* pd.DataFrame\({'smokes': ...}\)"),
         (ANSWERS.rename(columns={"smokes": "b"}), {}, ValueError, r"X must contain the columns \['smokes'\]"),
         (ANSWERS.replace("yes", "maybe"), {}, ValueError, r"\['no', 'yes'\], got other entries \(rows: 30, missing: 0"),
