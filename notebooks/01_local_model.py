@@ -107,15 +107,15 @@ comparison.astype(float).round(3)
 # ## All occupations at once: one bit each
 #
 # Unary encoding converts the occupation to 14 bits and randomizes each bit. The bit of the true occupation is 1 with
-# probability p = 3/4, and each other bit is 1 with probability q = 1/4. The bits of two people differ in two positions,
-# so ε = ln(p (1 − q) / ((1 − p) q)) = ln 9.
+# probability p = 3/4, and each other bit is 1 with probability q = 1 − p = 1/4. The bits of two people differ in two
+# positions, so ε = ln(p (1 − q) / ((1 − p) q)) = ln 9.
 
 # %%
 occupation = adult[["occupation"]].dropna()
 occupations = load_adult(dropna=True).domain.select(
     ["occupation"]
 )  # values listed in the documentation of the data
-bits = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=occupations)
+bits = UnaryEncodingTransformer(math.log(9), variant="symmetric", categories=occupations)
 reports = bits.fit_transform(occupation)
 print(bits.guarantee_)
 reports.iloc[:3, :6]

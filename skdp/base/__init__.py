@@ -31,13 +31,11 @@ from skdp.base._parameters import AxesLike as AxesLike
 from skdp.base._parameters import Bounds as Bounds
 from skdp.base._parameters import ColumnLike as ColumnLike
 from skdp.base._parameters import ColumnName as ColumnName
-from skdp.base._parameters import HandleUnknown as HandleUnknown
 from skdp.base._parameters import Label as Label
 from skdp.base._parameters import OrderedScore as OrderedScore
 from skdp.base._parameters import PathType as PathType
 from skdp.base._parameters import Privileged as Privileged
 from skdp.base._parameters import ProbabilisticClassifier as ProbabilisticClassifier
-from skdp.base._parameters import ReportStrategy as ReportStrategy
 from skdp.base._parameters import TableLike as TableLike
 from skdp.base._parameters import check_column_name as check_column_name
 from skdp.base._parameters import check_confidence_level as check_confidence_level
@@ -52,7 +50,6 @@ from skdp.base._parameters import list_names as list_names
 from skdp.base._parameters import parse_bounds as parse_bounds
 from skdp.base._parameters import restore_on_error as restore_on_error
 from skdp.base._randomness import CallCounter as CallCounter
-from skdp.base._randomness import CallRandomness as CallRandomness
 from skdp.base._randomness import draw_seed as draw_seed
 from skdp.base._randomness import make_source as make_source
 from skdp.base._threads import limit_blas_threads as limit_blas_threads

@@ -14,7 +14,7 @@ from collections.abc import (
 from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast
 
 import numpy as np
 import pandas as pd
@@ -54,12 +54,6 @@ Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float]] | Domain
 
 # Path of a file or folder.
 PathType: TypeAlias = str | PathLike[str]
-
-# Allocation of epsilon to the columns by a local transformer.
-ReportStrategy: TypeAlias = Literal["split", "joint", "sample"]
-
-# Replacement of a value outside the domain: an error, a uniform draw, or a value.
-HandleUnknown: TypeAlias = Hashable | Literal["error", "uniform"]
 
 # Label of a target: text, a number or a bool.
 Label: TypeAlias = Hashable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,34 +50,3 @@ def make_source(
         return SecureSource()
     texts = [repr(to_python(part)) for part in key]
     return SeededSource(seed, *texts)
-
-
-@dataclass(frozen=True)
-class CallRandomness:
-    """Factory of the sources of random bytes in one call of a method.
-
-    Calling it with a purpose, such as "report", and column names returns their source.
-    """
-
-    seed: int | None = field(repr=False)
-    # Class of the estimator, and number of the call.
-    owner: str
-    call: int
-    # Names of nested parts of the call.
-    prefix: tuple[Any, ...] = ()
-
-    def __call__(self, purpose: str, *columns: Any) -> ByteSource:
-        # Return a source of random bytes for a purpose and columns; different arguments
-        # have independent sources.
-        return make_source(
-            self.seed, self.owner, self.call, *self.prefix, purpose, *columns
-        )
-
-    @property
-    def name(self) -> str | None:
-        """Name of a seeded call, which does not contain the seed; None if secure."""
-        return None if self.seed is None else f"{self.owner}, call {self.call}"
-
-    def part(self, *names: Any) -> CallRandomness:
-        """Return the randomness of a named part of the call, whose sources are independent of other parts."""
-        return replace(self, prefix=(*self.prefix, *names))

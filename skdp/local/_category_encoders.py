@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from skdp.base import HandleUnknown, ReportStrategy, check_choice
-from skdp.domain import Domain
+from skdp.base import check_choice
 from skdp.local._oracle_encoder import (
     Categories,
-    ColumnWeights,
+    HandleUnknown,
     OracleEncoder,
-    split_epsilon,
+    ReportStrategy,
 )
-from skdp.local.protocol._fields import CategoryField
+from skdp.local.protocol._fields import make_guarantee
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import (
     ORACLES,
@@ -27,7 +24,7 @@ from skdp.oracles import (
     UnaryEncoding,
     choose_oracle,
 )
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyLedger, check_epsilon
 
 
 class RandomizedResponseEncoder(OracleEncoder):
@@ -55,11 +52,6 @@ class RandomizedResponseEncoder(OracleEncoder):
         - "split" reports each column with a fraction of epsilon.
         - "joint" reports the combination of all columns as one value.
         - "sample" reports one random column per record.
-
-    weights : {"uniform", "proportional"} or dict, default="uniform"
-        Fraction of epsilon of each column for ``strategy="split"``. "proportional"
-        allocates epsilon in proportion to the number of values of a column. A dict maps
-        columns to positive weights.
 
     handle_unknown : {"error", "uniform"} or value, default="error"
         How to handle a value outside the domain. "error" raises `ValueError`, which
@@ -153,8 +145,8 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float or None, default=1.0
-        Privacy loss of one record over all columns together, > 0; None with p and q.
+    epsilon : float, default=1.0
+        Privacy loss of one record over all columns together, > 0.
 
     categories : "auto", list of array-like, dict or Domain, default="auto"
         See `RandomizedResponseEncoder`.
@@ -163,14 +155,11 @@ class UnaryEncodingTransformer(OracleEncoder):
         Choice of p and q for epsilon. "optimized" (OUE) has p = 1/2 and the smallest
         error for rare values, "symmetric" (SUE) has q = 1 - p.
 
-    p, q : float, default=None
-        Probabilities of all columns, 0 < q < p < 1, which determine epsilon.
-
     instantaneous_epsilon : float, default=None
         Privacy loss of a single report if ``memoize=True``, smaller than epsilon. Each
         release then flips the bits of the permanent report again, with new noise.
 
-    strategy, weights, handle_unknown : optional
+    strategy, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -241,15 +230,12 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float = 1.0,
         *,
         categories: Categories = "auto",
         variant: Literal["optimized", "symmetric"] = "optimized",
-        p: float | None = None,
-        q: float | None = None,
         instantaneous_epsilon: float | None = None,
         strategy: ReportStrategy = "split",
-        weights: ColumnWeights = "uniform",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
@@ -257,83 +243,47 @@ class UnaryEncodingTransformer(OracleEncoder):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            strategy=strategy,
-            weights=weights,
+            epsilon,
             categories=categories,
+            strategy=strategy,
             handle_unknown=handle_unknown,
             memoize=memoize,
             secret_key=secret_key,
             ledger=ledger,
             random_state=random_state,
         )
-        self.epsilon = epsilon
         self.variant = variant
-        self.p = p
-        self.q = q
         self.instantaneous_epsilon = instantaneous_epsilon
 
-    def _check_parameters(self) -> Fraction | None:
-        """Check the parameters that do not depend on X, and return epsilon, or None if p and q are given."""
-        if self.instantaneous_epsilon is not None and not self.memoize:
+    def _check_parameters(self) -> Fraction:
+        epsilon = super()._check_parameters()
+        if self.instantaneous_epsilon is None:
+            return epsilon
+        if not self.memoize:
             raise ValueError(
                 "`instantaneous_epsilon` requires memoize=True, got memoize=False."
             )
-        return super()._check_parameters()
-
-    def _check_epsilon(self) -> Fraction | None:
-        return None if self.epsilon is None else super()._check_epsilon()
+        name = "instantaneous_epsilon"
+        if check_epsilon(self.instantaneous_epsilon, name=name) >= epsilon:
+            raise ValueError(
+                "`instantaneous_epsilon` must be smaller than epsilon, got "
+                f"{self.instantaneous_epsilon} and {self.epsilon}."
+            )
+        return epsilon
 
     def _make_oracle(self, k: int, epsilon: Any) -> UnaryEncoding:
-        """Make the oracle of k values, from its epsilon or from p and q."""
-        if self.epsilon is not None and (self.p is not None or self.q is not None):
-            raise ValueError(
-                "`epsilon` must be None with `p` and `q`, which determine it."
-            )
-        return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
-
-    def _make_fields(
-        self, domain: Domain, epsilon: Fraction | None
-    ) -> tuple[CategoryField, ...]:
-        """Make the field of each column; with `instantaneous_epsilon`, its reports have two rounds of noise.
+        """Make the oracle of k values; with `instantaneous_epsilon`, it has two rounds of noise.
 
         The first round spends `epsilon` once, for the permanent bits of a record. The
-        second round adds fresh noise to these bits, so a single report has only
-        `instantaneous_epsilon`.
+        second round adds fresh noise to these bits, so a single report has only the same
+        fraction of `instantaneous_epsilon`.
         """
-        fields = super()._make_fields(domain, epsilon)
+        oracle = UnaryEncoding(k, epsilon, variant=self.variant)
         if self.instantaneous_epsilon is None:
-            return fields
-        report_epsilon = check_epsilon(
-            self.instantaneous_epsilon, name="instantaneous_epsilon"
-        )
-        # The domain of each column, or of the combination of all columns.
-        attributes = [field.domain for field in fields]
-        epsilons = split_epsilon(
-            report_epsilon, attributes, self.strategy, self.weights
-        )
-        # The permanent report is the report of the first oracle. Each release adds noise.
-        with_noise = []
-        for field, field_epsilon in zip(fields, epsilons, strict=True):
-            oracle = TwoRoundUnaryEncoding(
-                cast(UnaryEncoding, field.oracle), cast(Fraction, field_epsilon)
-            )
-            with_noise.append(replace(field, oracle=oracle, permanent=field.oracle))
-        return tuple(with_noise)
-
-    def _make_guarantee(
-        self, domain: Domain, fields: Sequence[CategoryField]
-    ) -> PrivacyGuarantee:
-        """Make the guarantee of all reports of a record, and check that the epsilon of a single report is smaller."""
-        guarantee = super()._make_guarantee(domain, fields)
-        if self.instantaneous_epsilon is not None:
-            # If p and q are given, epsilon is computed from the oracles.
-            epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
-            if self.instantaneous_epsilon >= epsilon:
-                raise ValueError(
-                    "`instantaneous_epsilon` must be smaller than epsilon, got "
-                    f"{self.instantaneous_epsilon} and {epsilon}."
-                )
-        return guarantee
+            return oracle
+        fraction = epsilon / check_epsilon(self.epsilon)
+        report_epsilon = fraction * check_epsilon(self.instantaneous_epsilon)
+        return TwoRoundUnaryEncoding(oracle, report_epsilon)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         """Set the fitted attributes; with `instantaneous_epsilon`, also the guarantee of a single report.
@@ -346,8 +296,12 @@ class UnaryEncodingTransformer(OracleEncoder):
         # Remove the attribute of an earlier fit with other parameters.
         self.__dict__.pop("instantaneous_guarantee_", None)
         if self.instantaneous_epsilon is not None:
-            self.instantaneous_guarantee_ = self._combine_guarantees(
-                self.oracles_, self.domain_, self._mechanism
+            self.instantaneous_guarantee_ = make_guarantee(
+                self.oracles_,
+                protocol.sampling,
+                scope=protocol.columns,
+                mechanism=self._mechanism,
+                secure=self.random_state is None,
             )
 
 
@@ -367,7 +321,7 @@ class SubsetSelectionEncoder(OracleEncoder):
     categories : "auto", list of array-like, dict or Domain, default="auto"
         See `RandomizedResponseEncoder`.
 
-    strategy, weights, handle_unknown : optional
+    strategy, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -436,7 +390,8 @@ class LocalHashingEncoder(OracleEncoder):
     """Privatize categorical columns with local hashing.
 
     A report is the seed of a random hash function, which is public, and the bucket of
-    the true value among g buckets, privatized by randomized response [1]_. Reports are
+    the true value among about ``e**epsilon + 1`` buckets, which have the smallest error
+    (OLH), privatized by randomized response [1]_. Reports are
     small for any number k of values. The output has the columns ``<column>_seed`` and
     ``<column>_bucket``. The estimation from n records computes n k hashes.
 
@@ -448,11 +403,7 @@ class LocalHashingEncoder(OracleEncoder):
     categories : "auto", list of array-like, dict or Domain, default="auto"
         See `RandomizedResponseEncoder`.
 
-    n_buckets : int, default=None
-        Number g of buckets; 2 is binary local hashing (BLH). None uses the number with
-        the smallest error, near ``e**epsilon + 1`` (OLH).
-
-    strategy, weights, handle_unknown : optional
+    strategy, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -520,35 +471,8 @@ class LocalHashingEncoder(OracleEncoder):
 
     _mechanism = "local hashing"
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        categories: Categories = "auto",
-        n_buckets: int | None = None,
-        strategy: ReportStrategy = "split",
-        weights: ColumnWeights = "uniform",
-        handle_unknown: HandleUnknown = "error",
-        memoize: bool = False,
-        secret_key: bytes | None = None,
-        ledger: PrivacyLedger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            strategy=strategy,
-            weights=weights,
-            categories=categories,
-            handle_unknown=handle_unknown,
-            memoize=memoize,
-            secret_key=secret_key,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.n_buckets = n_buckets
-
     def _make_oracle(self, k: int, epsilon: Any) -> LocalHashing:
-        return LocalHashing(k, epsilon, n_buckets=self.n_buckets)
+        return LocalHashing(k, epsilon)
 
 
 class FrequencyOracleEncoder(OracleEncoder):
@@ -569,11 +493,11 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     oracle : str, default="auto"
         Name of the oracle of all columns: "randomized_response", "subset_selection",
-        "optimized_unary_encoding", "symmetric_unary_encoding", "local_hashing" or
-        "binary_local_hashing". "auto" selects the oracle of each column among those with
+        "optimized_unary_encoding", "symmetric_unary_encoding" or
+        "local_hashing". "auto" selects the oracle of each column among those with
         reports of at most 1,024 bytes.
 
-    strategy, weights, handle_unknown : optional
+    strategy, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -640,7 +564,6 @@ class FrequencyOracleEncoder(OracleEncoder):
         categories: Categories = "auto",
         oracle: str = "auto",
         strategy: ReportStrategy = "split",
-        weights: ColumnWeights = "uniform",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
@@ -649,9 +572,8 @@ class FrequencyOracleEncoder(OracleEncoder):
     ) -> None:
         super().__init__(
             epsilon,
-            strategy=strategy,
-            weights=weights,
             categories=categories,
+            strategy=strategy,
             handle_unknown=handle_unknown,
             memoize=memoize,
             secret_key=secret_key,
@@ -660,7 +582,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         )
         self.oracle = oracle
 
-    def _check_parameters(self) -> Fraction | None:
+    def _check_parameters(self) -> Fraction:
         check_choice("oracle", self.oracle, ("auto", *ORACLES))
         return super()._check_parameters()
 

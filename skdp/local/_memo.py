@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Bytes, Integers, Mask
+from skdp._arrays import Bytes, Mask
 from skdp.base import check_flag
-from skdp.oracles import NumericMechanism, draw_by_row, round_at_random
+from skdp.oracles import draw_by_row
 from skdp.randomness import uniform_integers
 from skdp.tables import (
     ColumnError,
@@ -34,8 +34,6 @@ PSEUDONYM_BYTES = 16
 # Version of the use of random bits by permanent reports. Increase it with each change,
 # because old and new reports must not share random bits.
 FORMAT = b"skdp permanent report 9"
-
-# Keyed hashes, of shape (n_records, 32).
 
 
 class SecretKey(bytes):
@@ -233,11 +231,6 @@ def compute_digests(
     return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32)
 
 
-def encode_integers(numbers: NDArray[Any]) -> Bytes:
-    """Encode integers as rows of eight bytes; shape (n, 8)."""
-    return numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
-
-
 class Memo:
     """Secret key of a fitted transformer, and a context for each of its fields.
 
@@ -321,18 +314,6 @@ class PermanentDraws:
         """Replace values of any length by keyed hashes, of shape (n_values, 16)."""
         digests = compute_digests(self.memo.key, (self.context, b"value"), values)
         return digests[:, :PSEUDONYM_BYTES]
-
-    def numbers(self, mechanism: NumericMechanism, scaled: Integers) -> Integers:
-        """Draw the permanent reports of numbers in units of 2**-16 steps of the grid."""
-        # The bits that round a number depend on the record and the column only, so all
-        # numbers in one of `steps` + 1 intervals have the same position and report (Ding,
-        # Kulkarni, Yekhanin 2017, Collecting telemetry data privately, section 4). With
-        # new bits, an unchanged number would finally be reported from both neighboring
-        # positions, with twice the loss.
-        rounding = self.digests("rounding")
-        positions = draw_by_row(round_at_random, rounding, scaled)
-        digests = self.digests("report", encode_integers(positions))
-        return draw_by_row(mechanism.report, digests, positions)
 
 
 class PermanentReportsMixin:

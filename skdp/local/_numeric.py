@@ -27,7 +27,6 @@ from skdp.base import (
     to_float_columns,
 )
 from skdp.domain import Domain, Interval
-from skdp.exact import round_up
 from skdp.local._memo import Memo, PermanentDraws, PermanentReportsMixin
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
@@ -37,22 +36,12 @@ from skdp.local.protocol._fields import (
     Field,
     Randomness,
     RowSelection,
+    make_guarantee,
 )
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.local.protocol._report_columns import concat_columns
-from skdp.oracles import (
-    NumericMechanism,
-    Optimal,
-    SquareWave,
-    round_at_random,
-)
-from skdp.privacy import (
-    PrivacyGuarantee,
-    PrivacyLedger,
-    PureLoss,
-    ReportPair,
-    check_epsilon,
-)
+from skdp.oracles import NumericMechanism, Optimal, SquareWave
+from skdp.privacy import PrivacyLedger, ReportPair, check_epsilon
 from skdp.randomness import check_size
 from skdp.tables import Table
 
@@ -105,11 +94,6 @@ class NumberField(Field):
         return self.mechanism.epsilon
 
     @property
-    def loss(self) -> PureLoss:
-        """Privacy loss of a report."""
-        return self.mechanism.loss
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.numbers),)
 
@@ -132,14 +116,14 @@ class NumberField(Field):
         # Round each encoded number to a position of the grid at random, and randomize
         # it. The result has the indices of the reported numbers in `numbers`.
         source = randomness("report", self.name)
-        positions = round_at_random(codes[0], source)
+        positions = self.mechanism.round_at_random(codes[0], source)
         return self._number_index[self.mechanism.report(positions, source)]
 
     def report_permanent(
         self, codes: ColumnCodes, draws: PermanentDraws
     ) -> NDArray[Any]:
         # Return the index in `numbers` of the permanent report of each record.
-        return self._number_index[draws.numbers(self.mechanism, codes[0])]
+        return self._number_index[self.mechanism.report_keyed(codes[0], draws.digests)]
 
     def write(
         self,
@@ -512,14 +496,11 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             description += (
                 ", memoised: epsilon per distinct position of a column on the grid"
             )
-        # No column exceeds its fraction of epsilon, so the rounded sum may not either.
-        total = round_up(len(fields) * Fraction(mechanism.epsilon))
-        guarantee = PrivacyGuarantee(
-            min(total, round_up(epsilon)),
+        guarantee = make_guarantee(
+            [mechanism] * len(fields),
             scope=table.names,
             mechanism=description,
             secure=self.random_state is None or memo is not None,
-            losses=(mechanism.loss,) * len(fields),
         )
         # The parameters that recreate the mechanism without the solver.
         chosen: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
 from skdp.base import (
-    HandleUnknown,
-    ReportStrategy,
     TableLike,
     apply_set_output,
     check_choice,
@@ -32,24 +30,24 @@ from skdp.local.protocol._debias import estimate_joint_counts
 from skdp.local.protocol._fields import (
     CategoryField,
     ValueField,
-    make_sampled_guarantee,
-    make_total_guarantee,
+    make_guarantee,
 )
 from skdp.local.protocol._protocol import ReportProtocol
-from skdp.local.protocol._sampling import SampledCounts, Sampling, check_column_weights
+from skdp.local.protocol._sampling import SampledCounts, Sampling
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table, to_objects
 
-# Fractions of epsilon of the columns, for strategy="split".
-ColumnWeights: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
+# Allocation of epsilon to the columns.
+ReportStrategy: TypeAlias = Literal["split", "joint", "sample"]
+
+# Replacement of a value outside the domain: an error, a uniform draw, or a value.
+HandleUnknown: TypeAlias = Hashable | Literal["error", "uniform"]
 
 # Declared values: a list for each column in order, a dict by column name, or a domain.
 Categories: TypeAlias = (
     Literal["auto"] | Sequence[ArrayLike] | Mapping[Any, Any] | Domain
 )
-
-STRATEGIES = get_args(ReportStrategy)
 
 # Why categories should be declared if reports are permanent, for a warning.
 _REASON_TO_DECLARE = (
@@ -79,7 +77,6 @@ class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
         *,
         categories: Categories = "auto",
         strategy: ReportStrategy = "split",
-        weights: ColumnWeights = "uniform",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
@@ -89,7 +86,6 @@ class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
         self.epsilon = epsilon
         self.categories = categories
         self.strategy = strategy
-        self.weights = weights
         self.handle_unknown = handle_unknown
         self.memoize = memoize
         self.secret_key = secret_key
@@ -117,32 +113,31 @@ class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
         # The name of the class is part of the context of permanent reports, so encoders of
         # different classes with one secret key share no random bits.
         name = type(self).__name__
+        # The sample does not depend on the values, so it is public.
         is_sampled = self.strategy == "sample"
+        sampling = Sampling((1,) * len(fields)) if is_sampled else None
+        oracles = [field.oracle for field in fields]
         return ReportProtocol(
             encoder=name,
             fields=fields,
-            guarantee=self._make_guarantee(domain, fields),
-            sampling=Sampling((1,) * len(fields)) if is_sampled else None,
+            guarantee=self._make_guarantee(domain, oracles, sampling),
+            sampling=sampling,
             memo=Memo(self.secret_key, name, fields) if self.memoize else None,
         )
 
-    def _check_parameters(self) -> Fraction | None:
-        """Check the parameters that do not depend on X, and return epsilon or None."""
-        check_choice("strategy", self.strategy, STRATEGIES)
+    def _check_parameters(self) -> Fraction:
+        """Check the parameters that do not depend on X, and return epsilon."""
+        check_choice("strategy", self.strategy, get_args(ReportStrategy))
         self._check_memo()
-        return self._check_epsilon()
-
-    def _check_epsilon(self) -> Fraction | None:
-        """Check and return epsilon; a subclass may return None if other parameters imply it."""
         return check_epsilon(self.epsilon)
 
     def _make_fields(
-        self, domain: Domain, epsilon: Fraction | None
+        self, domain: Domain, epsilon: Fraction
     ) -> tuple[CategoryField, ...]:
-        """Make the field of each attribute, which has its declared values, its oracle and its epsilon.
+        """Make the field of each attribute, which has its declared values and its oracle.
 
         An attribute is a column, or with strategy="joint" the combination of all
-        columns. Epsilon is None if the oracle has other parameters.
+        columns.
         """
         field_class = ValueField if self._reports_values else CategoryField
         settings: dict[str, Any] = {
@@ -151,12 +146,13 @@ class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
         if self._reports_values:
             settings["is_sampled"] = self.strategy == "sample"
         attributes = self._select_attributes(domain)
-        epsilons = split_epsilon(epsilon, attributes, self.strategy, self.weights)
-        # Attributes of equal size and epsilon share an oracle, which may take long to make.
+        if self.strategy == "split":
+            epsilon /= len(attributes)
+        # Attributes of equal size share an oracle, which may take long to make.
         make_oracle = cache(self._make_oracle)
         fields = []
-        for attribute, attribute_epsilon in zip(attributes, epsilons, strict=True):
-            oracle = make_oracle(attribute.size, attribute_epsilon)
+        for attribute in attributes:
+            oracle = make_oracle(attribute.size, epsilon)
             fields.append(field_class(attribute, oracle, **settings))
         return tuple(fields)
 
@@ -179,50 +175,31 @@ class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
         return attributes
 
     def _make_guarantee(
-        self, domain: Domain, fields: Sequence[CategoryField]
+        self,
+        domain: Domain,
+        oracles: Sequence[FrequencyOracle],
+        sampling: Sampling | None,
     ) -> PrivacyGuarantee:
         """Make the guarantee of a release; with `memoize`, of all releases together.
 
         With `memoize`, a record repeats its reports as long as its values, or their
         hash buckets, are equal.
         """
-        oracles = [field.first_round for field in fields]
-        if not self.memoize:
-            return self._combine_guarantees(oracles, domain, self._mechanism)
-        states = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
-        unit = "the columns together" if self.strategy == "joint" else "a column"
-        return self._combine_guarantees(
+        mechanism = self._mechanism
+        if self.memoize:
+            oracles = [oracle.permanent for oracle in oracles]
+            states = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
+            unit = "the columns together" if self.strategy == "joint" else "a column"
+            mechanism += f", memoised: epsilon per distinct {states} of {unit}"
+        return make_guarantee(
             oracles,
-            domain,
-            f"{self._mechanism}, memoised: epsilon per distinct {states} of {unit}",
-            is_permanent=True,
-        )
-
-    def _combine_guarantees(
-        self,
-        oracles: Sequence[FrequencyOracle],
-        domain: Domain,
-        mechanism: str,
-        *,
-        is_permanent: bool = False,
-    ) -> PrivacyGuarantee:
-        """Make the guarantee of a record that reports with all oracles, or with one oracle if strategy="sample".
-
-        `mechanism` is the description in the guarantee, and `is_permanent` is True if
-        reports are repeated.
-        """
-        statement: dict[str, Any] = {
-            "scope": domain.columns,
-            "mechanism": mechanism,
+            sampling,
+            is_permanent=self.memoize,
+            scope=domain.columns,
+            mechanism=mechanism,
             # Permanent reports are drawn from the key, and not from `random_state`.
-            "secure": is_permanent or self.random_state is None,
-        }
-        # The sample does not depend on the values, so it is public.
-        if self.strategy == "sample":
-            return make_sampled_guarantee(
-                oracles, is_permanent=is_permanent, **statement
-            )
-        return make_total_guarantee(oracles, **statement)
+            secure=self.memoize or self.random_state is None,
+        )
 
     def _set_categories(self, domain: Domain, table: Table) -> None:
         """Set `categories_`, the array of values that each column of the reports can have, for `OneHotEncoder`."""
@@ -387,34 +364,6 @@ def encode_handle_unknown(handle_unknown: Any, domain: Domain) -> str | dict[Any
                 f"column declares, got {got}, which column {name!r} does not declare."
             )
     return codes
-
-
-def split_epsilon(
-    epsilon: Fraction | None, attributes: Sequence[Domain], strategy: str, weights: Any
-) -> list[Fraction | None]:
-    """Return the epsilon of each attribute; None if p and q determine it.
-
-    An attribute is the domain of one column, or of the combination of all columns. With
-    strategy="split", `weights` divides epsilon: equally, in proportion to the number of
-    values, or by a dict of weights. Otherwise each attribute gets all of epsilon.
-    """
-    if isinstance(weights, str) and weights == "uniform":
-        if epsilon is not None and strategy == "split":
-            epsilon /= len(attributes)
-        return [epsilon] * len(attributes)
-    if strategy != "split":
-        raise ValueError(
-            f"`weights` must be 'uniform' unless strategy='split', got {strategy!r}."
-        )
-    if isinstance(weights, str) and weights == "proportional":
-        weights = [Fraction(attribute.size) for attribute in attributes]
-    else:
-        names = [attribute.columns[0] for attribute in attributes]
-        weights = check_column_weights(weights, names, "'uniform', 'proportional'")
-    if epsilon is None:
-        raise ValueError("`weights` must be 'uniform' with p and q.")
-    total = sum(weights)
-    return [epsilon * weight / total for weight in weights]
 
 
 def check_several_values(domain: Domain) -> None:

@@ -31,15 +31,13 @@ from skdp.local.protocol._fields import (
     Field,
     Randomness,
     RowSelection,
-    make_total_guarantee,
+    make_guarantee,
 )
 from skdp.local.protocol._protocol import ReportProtocol
-from skdp.local.protocol._report_columns import stack_columns
+from skdp.local.protocol._report_columns import parse_integers, stack_columns
 from skdp.oracles import (
     TwoRoundUnaryEncoding,
     UnaryEncoding,
-    channel_of_bits,
-    check_bits,
     draw_by_row,
 )
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
@@ -64,30 +62,24 @@ class BloomField(Field):
     name: Any
     n_hashes: int
     n_cohorts: int
-    # Oracle that flips the bits of the filter: permanent randomized response.
-    first_round: UnaryEncoding
-    # Oracle that flips these bits again: instantaneous randomized response.
-    second_round: TwoRoundUnaryEncoding | None = None
+    # Oracle that flips the bits of the filter. With two rounds, the first one makes the
+    # permanent bits, and the second one flips these bits again.
+    oracle: UnaryEncoding
 
     @property
     def columns(self) -> tuple[Any, ...]:  # type: ignore[override]
         return (self.name,)
 
     @property
-    def oracle(self) -> UnaryEncoding:
-        """Oracle with the probabilities of a single report."""
-        return self.second_round or self.first_round
-
-    @property
     def epsilon(self) -> float:  # type: ignore[override]
         # `worst_ratio` is for one-hot vectors, which differ in two bits. Each word sets at
         # most `n_hashes` bits, so two filters differ in at most 2 n_hashes bits.
-        return log_upper(self.first_round.worst_ratio**self.n_hashes)
+        return log_upper(self.oracle.permanent.worst_ratio**self.n_hashes)
 
     @property
     def n_bits(self) -> int:
         """Number of bits of a filter."""
-        return self.first_round.k
+        return self.oracle.k
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -116,7 +108,7 @@ class BloomField(Field):
     @property
     def _flip(self) -> int:
         """Probability that the first round flips a bit, in units of 2**-64."""
-        return int(self.first_round.q * ONE)
+        return int(self.oracle.permanent.q * ONE)
 
     def report_permanent(
         self, codes: ColumnCodes, draws: PermanentDraws
@@ -139,16 +131,14 @@ class BloomField(Field):
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         # Add the noise of the second round to the permanent bits, for one release.
-        if self.second_round is None:
-            return reports
         source = randomness("report", self.name)
-        bits = self.second_round.report_again(reports[:, 1:], source)
+        bits = self.oracle.report_again(reports[:, 1:], source)
         return np.column_stack([reports[:, 0], bits])
 
     def permanent_parts(self) -> list[bytes]:
         # The parameters of the second round are excluded, because the permanent bits do
         # not depend on them.
-        parameters = self._parameters(self.first_round)
+        parameters = self._parameters(self.oracle.permanent)
         return [encode_column_name(self.name, "secret_key"), repr(parameters).encode()]
 
     def make_filters(self, cohorts: NDArray[Any], words: NDArray[np.object_]) -> Mask:
@@ -188,8 +178,8 @@ class BloomField(Field):
     def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:
         # Return the cohort and the bits of the given rows, in an array of shape (n, 1 +
         # n_bits).
-        block = stack_columns(columns)[rows]
-        bits = check_bits(block[:, 1:], self.n_bits)
+        block = parse_integers(stack_columns(columns)[rows])
+        bits = self.oracle.read(block[:, 1:])
         if not np.isin(block[:, 0], np.arange(self.n_cohorts)).all():
             raise ValueError(
                 f"Column '{self.name}_cohort' must have integers from 0 to "
@@ -252,9 +242,7 @@ class BloomField(Field):
         # The worst case: two filters without a common bit, if there are enough bits.
         first = [1] * self.n_hashes + [0] * (self.n_bits - self.n_hashes)
         filters = [first, first[::-1]]
-        # Probabilities of a reported 1, for a bit that is 0 (q) and for a bit that is 1 (p).
-        q, p = self.first_round.q, self.first_round.p
-        return [iter([channel_of_bits(filters, self.n_bits, q, p)])]
+        return [iter([self.oracle.permanent.channel_of_bits(filters)])]
 
 
 def decode_counts(
@@ -428,8 +416,7 @@ class RapporEncoder(ReportTransformer):
         )
         epsilon = check_epsilon(self.epsilon)
         n_pairs = n_hashes * len(table.names)
-        first_round = UnaryEncoding(n_bits, epsilon / n_pairs, variant="symmetric")
-        second_round = None
+        oracle = UnaryEncoding(n_bits, epsilon / n_pairs, variant="symmetric")
         if self.instantaneous_epsilon is not None:
             report_epsilon = check_epsilon(
                 self.instantaneous_epsilon, name="instantaneous_epsilon"
@@ -440,18 +427,16 @@ class RapporEncoder(ReportTransformer):
                     f"smaller than epsilon={self.epsilon}, got "
                     f"{self.instantaneous_epsilon}."
                 )
-            second_round = TwoRoundUnaryEncoding(first_round, report_epsilon / n_pairs)
+            oracle = TwoRoundUnaryEncoding(oracle, report_epsilon / n_pairs)
         fields = []
         for name, column in zip(table.names, table.columns, strict=True):
             # Raises an error for missing values, and for values that are not text,
             # numbers or booleans.
             encode_column(f"Column {name!r}", column)
-            fields.append(
-                BloomField(name, n_hashes, n_cohorts, first_round, second_round)
-            )
+            fields.append(BloomField(name, n_hashes, n_cohorts, oracle))
         memo = None if key is None else Memo(key, type(self).__name__, fields)
-        guarantee = make_total_guarantee(
-            [first_round] * n_pairs,
+        guarantee = make_guarantee(
+            [oracle.permanent] * n_pairs,
             scope=table.names,
             mechanism="RAPPOR" if key is None else "RAPPOR, permanent bits",
             secure=self.random_state is None or key is not None,
@@ -464,7 +449,7 @@ class RapporEncoder(ReportTransformer):
         if self.instantaneous_epsilon is not None:
             fields: Any = protocol.fields
             oracles = [field.oracle for field in fields] * self.n_hashes
-            self.instantaneous_guarantee_: PrivacyGuarantee = make_total_guarantee(
+            self.instantaneous_guarantee_: PrivacyGuarantee = make_guarantee(
                 oracles,
                 scope=protocol.columns,
                 mechanism="RAPPOR, one report",

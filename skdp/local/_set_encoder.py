@@ -20,13 +20,10 @@ from skdp.local.protocol._fields import (
     ColumnCodes,
     OracleField,
     Randomness,
-    make_total_guarantee,
+    make_guarantee,
 )
 from skdp.local.protocol._protocol import ReportProtocol
-from skdp.oracles import (
-    SetSelection,
-    pad_sets,
-)
+from skdp.oracles import SetSelection
 from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.randomness import check_size
 from skdp.tables import ColumnError, Table, flatten_lists
@@ -78,7 +75,7 @@ class SetField(OracleField):
         sizes = members.sum(axis=1)
         # This source draws the members of sets that are too large.
         choice_source = randomness("kept", *self.columns)
-        padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
+        padded = oracle.pad(values, sizes, choice_source)
         return oracle.report(padded, randomness("report", *self.columns))
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
@@ -203,7 +200,7 @@ class SetValuedEncoder(CategoryTransformer):
             values = domain.select([name])
             oracle = SetSelection(values.size, max_sizes[name], column_epsilon)
             fields.append(SetField(values, oracle, self.handle_unknown))
-        guarantee = make_total_guarantee(
+        guarantee = make_guarantee(
             [field.oracle for field in fields],
             scope=domain.columns,
             mechanism="set selection",

@@ -15,17 +15,16 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
-    HandleUnknown,
     check_choice,
     find_bounds,
     make_domain,
     parse_bounds,
 )
 from skdp.domain import Domain, Interval
-from skdp.exact import round_up
 from skdp.local._numeric import NumberField, estimate_means, make_mechanism
 from skdp.local._oracle_encoder import (
     Categories,
+    HandleUnknown,
     check_several_values,
     encode_handle_unknown,
 )
@@ -41,12 +40,12 @@ from skdp.local.protocol._debias import (
     check_sample_weight,
     estimate_weighted_frequencies,
 )
-from skdp.local.protocol._fields import CategoryField, ValueField
+from skdp.local.protocol._fields import CategoryField, ValueField, make_guarantee
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.local.protocol._report_columns import concat_columns
 from skdp.local.protocol._sampling import Sampling, check_column_weights
 from skdp.oracles import ORACLES, choose_oracle
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, check_epsilon
+from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.tables import Table
 
 Workload: TypeAlias = Literal["columns", "pairs"]
@@ -517,11 +516,13 @@ class LocalTableEncoder(CategoryTransformer):
         is_sampled = plan.n_reported < len(plan.groups)
         columns = dict(zip(table.names, table.columns, strict=True))
         fields: list[NumberField | CategoryField] = []
+        mechanisms: list[Any] = []
         for group, mechanism_name in zip(plan.groups, plan.mechanisms, strict=True):
             name = group[0]
             if name in bounds:
                 low, high = map(float, bounds[name])
                 mechanism = make_mechanism("optimal", group_epsilon)
+                mechanisms.append(mechanism)
                 field = NumberField(name, (low, high), mechanism, group_epsilon)
                 # Raises an error for text and missing values.
                 field.prepare([columns[name]])
@@ -530,6 +531,7 @@ class LocalTableEncoder(CategoryTransformer):
             assert domain is not None
             values = domain.select(group)
             oracle = ORACLES[mechanism_name](values.size, group_epsilon)
+            mechanisms.append(oracle)
             unknown = encode_handle_unknown(self.handle_unknown, values)
             # For pairs, several reports contain a column, so they cannot have its name.
             is_single = self.workload == "columns"
@@ -540,39 +542,15 @@ class LocalTableEncoder(CategoryTransformer):
             else:
                 fields.append(CategoryField(values, oracle, unknown))
         sampling = Sampling(plan.weights) if is_sampled else None
-        guarantee = self._state_guarantee(fields, table.names, plan)
-        return ReportProtocol(type(self).__name__, tuple(fields), guarantee, sampling)
-
-    def _state_guarantee(
-        self, fields: Sequence[Any], names: Sequence[Any], plan: TablePlan
-    ) -> PrivacyGuarantee:
-        """Make the guarantee of a record that reports the groups with the largest epsilons.
-
-        `fields` are the reports of the groups; a record makes `plan.n_reported` of
-        them. `names` are the columns.
-        """
-        epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
-        total = sum(epsilons[: plan.n_reported], Fraction(0))
-        is_sampled = plan.n_reported < len(fields)
         suffix = ", drawn at random" if is_sampled else ""
-        # No report exceeds its fraction of epsilon, so the sum of rounded epsilons is not
-        # larger than epsilon.
-        epsilon = min(round_up(total), round_up(plan.epsilon))
-        losses = tuple(field.loss for field in fields)
-        if is_sampled:
-            # The drawn group is public, so the total variation of a record is the mean
-            # over the groups.
-            inclusions = Sampling(plan.weights).inclusions
-            pairs = zip(inclusions, losses, strict=True)
-            share = sum((p * Fraction(loss.share) for p, loss in pairs), Fraction(0))
-            losses = (PureLoss(epsilon, share=round_up(share)),)
-        return PrivacyGuarantee(
-            epsilon,
-            scope=tuple(names),
+        guarantee = make_guarantee(
+            mechanisms,
+            sampling,
+            scope=table.names,
             mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{suffix}",
             secure=self.random_state is None,
-            losses=losses,
         )
+        return ReportProtocol(type(self).__name__, tuple(fields), guarantee, sampling)
 
     def _read_domain(self, table: Table, bounds: Mapping[Any, Any]) -> Domain | None:
         """Make the domain of the columns without bounds, or None if there are no such columns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -15,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     CallCounter,
-    CallRandomness,
     ColumnLike,
     PathType,
     TableLike,
@@ -28,6 +28,7 @@ from skdp.base import (
     check_same_order,
     draw_seed,
     find_stack_level,
+    make_source,
     restore_on_error,
     warn_of_epsilon,
     warn_of_levels,
@@ -55,10 +56,37 @@ from skdp.privacy import (
     PrivacyLedger,
     check_epsilon,
 )
+from skdp.randomness import ByteSource
 from skdp.tables import Table, attach_protocol, get_protocol_text, has_metadata
 
 # Values of `postprocess`. All methods except "none" bias the counts.
 Postprocess = Literal["none", "clip", "simplex"]
+
+
+@dataclass(frozen=True)
+class CallRandomness:
+    """Factory of the sources of random bytes in one call of a method.
+
+    Calling it with a purpose, such as "report", and column names returns their source.
+    """
+
+    seed: int | None = field(repr=False)
+    # Class of the transformer, and number of the call.
+    owner: str
+    call: int
+    # Names of nested parts of the call.
+    prefix: tuple[Any, ...] = ()
+
+    def __call__(self, purpose: str, *columns: Any) -> ByteSource:
+        # Return a source of random bytes for a purpose and columns; different arguments
+        # have independent sources.
+        return make_source(
+            self.seed, self.owner, self.call, *self.prefix, purpose, *columns
+        )
+
+    def part(self, *names: Any) -> CallRandomness:
+        """Return the randomness of a named part of the call, whose sources are independent of other parts."""
+        return replace(self, prefix=(*self.prefix, *names))
 
 
 class ReportTransformer(TransformerMixin, BaseEstimator, ABC):

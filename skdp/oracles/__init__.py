@@ -7,7 +7,6 @@ from skdp.oracles._choice import choose_oracle as choose_oracle
 from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._numeric_mechanisms import NumericMechanism
 from skdp.oracles._numeric_mechanisms import SquareWave as SquareWave
-from skdp.oracles._numeric_mechanisms import round_at_random as round_at_random
 from skdp.oracles._optimal_mechanism import Optimal as Optimal
 from skdp.oracles._oracle import POSTPROCESSORS as POSTPROCESSORS
 from skdp.oracles._oracle import (
@@ -15,12 +14,9 @@ from skdp.oracles._oracle import (
     lie_threshold,
     project_to_simplex,
 )
-from skdp.oracles._oracle import channel_of_bits as channel_of_bits
-from skdp.oracles._oracle import check_bits as check_bits
 from skdp.oracles._oracle import draw_by_row as draw_by_row
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._sets import SetSelection
-from skdp.oracles._sets import pad_sets as pad_sets
 
 __all__ = [
     "FrequencyOracle",

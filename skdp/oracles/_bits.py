@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import combinations
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,6 @@ from skdp.exact import exp_bounds
 from skdp.oracles._oracle import (
     FrequencyOracle,
     cap_epsilon,
-    channel_of_bits,
     check_bits,
     draw_by_row,
     flip_threshold,
@@ -61,15 +60,13 @@ class UnaryEncoding(BitOracle):
     ----------
     k : int
         Number of values, at least 2.
-    epsilon : float or Fraction, default=None
-        Requested privacy loss, finite and > 0. None requires p and q.
+    epsilon : float or Fraction
+        Requested privacy loss, finite and > 0.
     variant : {"optimized", "symmetric"}, default="optimized"
         Choice of p and q for epsilon.
 
         - "optimized" (OUE) has p = 1/2 and q = 1 / (e^eps + 1).
         - "symmetric" (SUE, the basic form of RAPPOR) has q = 1 - p = 1 / (e^(eps/2) + 1).
-    p, q : float or Fraction, default=None
-        Probabilities of a 1, 0 < q < p < 1, which determine epsilon.
 
     Attributes
     ----------
@@ -80,7 +77,7 @@ class UnaryEncoding(BitOracle):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or epsilon and p, q are given together.
+        If a parameter is out of range.
 
     See Also
     --------
@@ -98,54 +95,36 @@ class UnaryEncoding(BitOracle):
     Examples
     --------
     >>> from skdp.oracles import UnaryEncoding
-    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4)  # log(9)
-    2.1972
+    >>> oracle = UnaryEncoding(14, 1.0)
+    >>> oracle.p, round(float(oracle.q), 4)
+    (Fraction(1, 2), 0.2689)
     """
 
     def __init__(
         self,
         k: int,
-        epsilon: float | Fraction | None = None,
+        epsilon: float | Fraction,
         *,
         variant: Literal["optimized", "symmetric"] = "optimized",
-        p: float | Fraction | None = None,
-        q: float | Fraction | None = None,
     ) -> None:
         # A report has one bit for each of the k values. The bit of the true value is 1
-        # with probability p, and every other bit with probability q. Both are given, or
-        # follow from epsilon: the variant "optimized" has p = 1/2, and "symmetric" has
-        # p = 1 - q.
+        # with probability p, and every other bit with probability q. The variant
+        # "optimized" has p = 1/2, and "symmetric" has p = 1 - q.
         self.k = check_size(k)
         if variant not in ("optimized", "symmetric"):
             raise ValueError(
                 f"`variant` must be 'optimized' or 'symmetric', got {variant!r}."
             )
-        if (p is None) != (q is None) or (epsilon is None) == (p is None):
-            raise ValueError(
-                "UnaryEncoding requires either `epsilon`, or `p` and `q` with "
-                f"epsilon=None; got epsilon={epsilon!r}, p={p!r} and q={q!r}."
-            )
-        if epsilon is None:
-            if not isinstance(p, Real) or not isinstance(q, Real):
-                raise TypeError(f"`p` and `q` must be floats, got {p!r} and {q!r}.")
-            # The thresholds of `bernoulli` are probabilities in units of 2**-64.
-            self._p_threshold = math.floor(Fraction(*p.as_integer_ratio()) * ONE)
-            self._q_threshold = math.ceil(Fraction(*q.as_integer_ratio()) * ONE)
-            if not 0 < self._q_threshold < self._p_threshold < ONE:
-                raise ValueError(
-                    "`p` and `q` must satisfy 0 < q < p < 1, with differences of at "
-                    f"least 2**-64; got p={p} and q={q}."
-                )
+        capped = cap_epsilon(epsilon)
+        # The thresholds of `bernoulli` are probabilities in units of 2**-64.
+        if variant == "optimized":
+            self._p_threshold = ONE // 2
+            self._q_threshold = flip_threshold(capped)
         else:
-            capped = cap_epsilon(epsilon)
-            if variant == "optimized":
-                self._p_threshold = ONE // 2
-                self._q_threshold = flip_threshold(capped)
-            else:
-                self._q_threshold = flip_threshold(capped / 2)
-                self._p_threshold = ONE - self._q_threshold
-            if self._p_threshold == self._q_threshold:
-                raise small_epsilon_error(epsilon)
+            self._q_threshold = flip_threshold(capped / 2)
+            self._p_threshold = ONE - self._q_threshold
+        if self._p_threshold == self._q_threshold:
+            raise small_epsilon_error(epsilon)
         self.p = Fraction(self._p_threshold, ONE)
         self.q = Fraction(self._q_threshold, ONE)
 
@@ -204,8 +183,44 @@ class UnaryEncoding(BitOracle):
         return draw_by_row(self.report, digests, codes, head=0, width=self.k)
 
     def channel(self) -> list[list[Fraction]]:
-        one_hot = np.eye(self.k, dtype=int).tolist()
-        return channel_of_bits(one_hot, self.k, self.q, self.p)
+        return self.channel_of_bits(np.eye(self.k, dtype=int).tolist())
+
+    def channel_of_bits(self, rows: Iterable[Iterable[int]]) -> list[list[Fraction]]:
+        """Compute the exact probability of each report given true vectors of bits.
+
+        Parameters
+        ----------
+        rows : iterable of iterables of int
+            Vectors of k bits, such as Bloom filters.
+
+        Returns
+        -------
+        list of list of Fraction
+            One row per vector, and one column per vector of reported bits, in the order of
+            binary numbers with the first bit highest.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 16 bits.
+        """
+        if self.k > 16:
+            raise ValueError(
+                f"`channel` supports at most 16 bits, got {self.k}. It has 2**k columns."
+            )
+        table = []
+        for bits in rows:
+            # The probabilities of all beginnings of a vector. Each further bit, which is
+            # independent, splits every beginning in two: 0 first, then 1.
+            row = [Fraction(1)]
+            for bit in bits:
+                p_one = self.p if bit else self.q
+                extended = []
+                for probability in row:
+                    extended += [probability * (1 - p_one), probability * p_one]
+                row = extended
+            table.append(row)
+        return table
 
 
 class TwoRoundUnaryEncoding(UnaryEncoding):
@@ -246,7 +261,7 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         # probability f, such that one report has at most this epsilon. `_set_flip` sets
         # f, and p and q of both rounds together.
         self.k = permanent.k
-        self.permanent = permanent
+        self._first_round = permanent
         bound = exp_bounds(cap_epsilon(epsilon))[0]
         # Bisection finds the smallest f, in units of 2**-64, with this epsilon. It is
         # valid because the ratio p (1 - q) / ((1 - p) q) decreases as f grows to 1/2:
@@ -272,24 +287,15 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         self.p = self.permanent.p + self.flip * (1 - 2 * self.permanent.p)
         self.q = self.permanent.q + self.flip * (1 - 2 * self.permanent.q)
 
+    @property
+    def permanent(self) -> UnaryEncoding:
+        return self._first_round
+
     def report(self, codes: Codes, source: ByteSource) -> Bytes:
         return self.report_again(self.permanent.report(codes, source), source)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> Bytes:
-        """Add the noise of the second round to permanent bits.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, k)
-            Permanent bits.
-        source : ByteSource
-            Source of the random bytes.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype uint8
-            Bits of the report.
-        """
+        # Flip each permanent bit with the probability of the second round.
         bits = check_bits(reports, self.k)
         flips = bernoulli(source, self._flip, bits.size).reshape(bits.shape)
         return (bits ^ flips).view(np.uint8)

@@ -20,7 +20,6 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "optimized_unary_encoding": partial(UnaryEncoding, variant="optimized"),
     "symmetric_unary_encoding": partial(UnaryEncoding, variant="symmetric"),
     "local_hashing": LocalHashing,
-    "binary_local_hashing": partial(LocalHashing, n_buckets=2),
 }
 
 

@@ -15,6 +15,7 @@ from skdp.oracles._oracle import (
     FrequencyOracle,
     cap_epsilon,
     draw_by_row,
+    encode_integers,
 )
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.privacy import ReportPair
@@ -305,8 +306,7 @@ class LocalHashing(FrequencyOracle):
             codes,
         )
         buckets = self.hash_family(seeds, codes)
-        bucket_bytes = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)
-        bucket_digests = digests("report", bucket_bytes)
+        bucket_digests = digests("report", encode_integers(buckets))
         reports = self._bucket_oracle._draw_keyed(buckets, bucket_digests)
         return np.column_stack([seeds, reports])
 

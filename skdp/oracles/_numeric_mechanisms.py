@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import Bytes, Floats, Integers
 from skdp.oracles._oracle import (
     LocalMechanism,
     cap_epsilon,
+    draw_by_row,
+    encode_integers,
     lie_threshold,
 )
 from skdp.privacy import ReportPair
@@ -104,6 +107,52 @@ class NumericMechanism(LocalMechanism):
             raise ValueError(f"`positions` must be integers from 0 to {self.steps}.")
         return self._draw(positions.astype(np.int64, copy=False), source)
 
+    @staticmethod
+    def round_at_random(scaled: Integers, source: ByteSource) -> Integers:
+        """Round numbers at random to a neighboring position, so that the expectation is unchanged.
+
+        Parameters
+        ----------
+        scaled : ndarray of int64
+            Numbers in units of 2**-16 steps of the grid.
+        source : ByteSource
+            Source of the random bytes.
+
+        Returns
+        -------
+        ndarray of int64
+            Positions.
+        """
+        # The position above is drawn with the probability of the remaining fraction of a
+        # step: a random word of 16 bits is below the fraction.
+        below = scaled >> 16
+        words = source.bytes(2 * scaled.size).view("<u2")
+        return below + (words < scaled - (below << 16))
+
+    def report_keyed(self, scaled: Integers, digests: Callable[..., Bytes]) -> Integers:
+        """Draw permanent reports, whose random bits are keyed digests of the records.
+
+        Parameters
+        ----------
+        scaled : ndarray of int64
+            Numbers in units of 2**-16 steps of the grid.
+        digests : callable
+            See `FrequencyOracle.report_keyed`.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype int64
+            Reports.
+        """
+        # The bits that round a number depend on the record and the column only, so all
+        # numbers in one of `steps` + 1 intervals have the same position and report (Ding,
+        # Kulkarni, Yekhanin 2017, Collecting telemetry data privately, section 4). With
+        # new bits, an unchanged number would finally be reported from both neighboring
+        # positions, with twice the loss.
+        positions = draw_by_row(self.round_at_random, digests("rounding"), scaled)
+        report_digests = digests("report", encode_integers(positions))
+        return draw_by_row(self.report, report_digests, positions)
+
     def channel(self) -> list[list[Fraction]]:
         """Return the exact probability of each report given each position.
 
@@ -144,18 +193,6 @@ class NumericMechanism(LocalMechanism):
 def check_steps(steps: Any) -> int:
     """Check the number of steps of a grid, from 1 to 2**16."""
     return check_size(steps, min_val=1, max_val=1 << 16, name="grid_size")
-
-
-def round_at_random(scaled: Integers, source: ByteSource) -> Integers:
-    """Round numbers at random to one of the two neighboring positions, so that the expectation is unchanged.
-
-    `scaled` are the numbers in units of 2**-16 steps of the grid.
-    """
-    # The position above is drawn with the probability of the remaining fraction of a
-    # step: a random word of 16 bits is below the fraction.
-    below = scaled >> 16
-    words = source.bytes(2 * scaled.size).view("<u2")
-    return below + (words < scaled - (below << 16))
 
 
 def square_wave_width(epsilon: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -196,31 +196,9 @@ def cap_epsilon(epsilon: Any) -> Fraction:
     return min(check_epsilon(epsilon), MAX_EPSILON)
 
 
-def channel_of_bits(
-    rows: Iterable[Iterable[int]], k: int, q: Fraction, p: Fraction
-) -> list[list[Fraction]]:
-    """Compute the channel from given vectors of k bits to all 2**k vectors of reported bits.
-
-    A bit is reported as 1 with probability p if it is 1, and with probability q if it is
-    0. The reported vectors are in the order of binary numbers, the first bit highest.
-    """
-    if k > 16:
-        raise ValueError(
-            f"`channel` supports at most 16 bits, got {k}. It has 2**k columns."
-        )
-    table = []
-    for bits in rows:
-        # The probabilities of all beginnings of a vector. Each further bit, which is
-        # independent, splits every beginning in two: 0 first, then 1.
-        row = [Fraction(1)]
-        for bit in bits:
-            p_one = p if bit else q
-            extended = []
-            for probability in row:
-                extended += [probability * (1 - p_one), probability * p_one]
-            row = extended
-        table.append(row)
-    return table
+def encode_integers(numbers: NDArray[Any]) -> Bytes:
+    """Encode integers as rows of eight bytes, for a keyed hash; shape (n, 8)."""
+    return numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
 
 
 def draw_by_row(
@@ -298,6 +276,11 @@ class FrequencyOracle(LocalMechanism):
     shows_hash: ClassVar[bool] = False
     is_encodable: ClassVar[bool] = False
     state: ClassVar[Literal["value", "bucket"]] = "value"
+
+    @property
+    def permanent(self) -> Any:
+        """Oracle of permanent reports: the oracle itself, unless `report_again` adds noise."""
+        return self
 
     @abstractmethod
     def channel(self) -> list[list[Fraction]]:
@@ -668,6 +651,23 @@ class FrequencyOracle(LocalMechanism):
             One report per code.
         """
         return self._draw_keyed(codes, digests("report", values))
+
+    def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[Any]:
+        """Add the noise of a single report to permanent reports. By default, there is none.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n,) or (n, width)
+            Reports of `permanent`.
+        source : ByteSource
+            Source of the random bytes.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, width)
+            Reports to release.
+        """
+        return reports
 
     def _draw_keyed(self, codes: NDArray[Any], digests: Bytes) -> NDArray[Any]:
         """Draw the report of each code from the random bits of its digest, a row of 32 bytes."""

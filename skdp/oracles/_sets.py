@@ -32,45 +32,10 @@ _PROPORTION_UNITS = 1 << 320
 _SUPPORT_UNITS = 1 << 128
 
 
-def pad_sets(
-    members: Codes,
-    sizes: NDArray[np.integer],
-    k: int,
-    max_size: int,
-    source: ByteSource,
-) -> Codes:
-    """Convert each set to `max_size` codes: pad a smaller set, and sample from a larger set.
-
-    `members` has the codes of all sets, one set after the other, and `sizes` has the size
-    of each set. The result has the shape (n_sets, max_size).
-    """
-    members = members.astype(np.min_scalar_type(k + max_size))
-    starts = np.cumsum(sizes) - sizes  # the index of the first member of each set
-    # The first `max_size` steps of a Fisher-Yates shuffle of each larger set. A remainder
-    # of 64 bits is not exactly uniform, which does not affect privacy: a report of a
-    # random subset is a mixture of reports of subsets, whose ratios are bounded. Words
-    # are drawn for all sets, so the number of random bytes does not depend on the sets.
-    large = np.flatnonzero(sizes > max_size)
-    for column in range(max_size if max_size < k else 0):
-        words = source.bytes(8 * sizes.size).view("<u8")[large]
-        n_left = (sizes[large] - column).astype(np.uint64)
-        first = starts[large] + column
-        chosen = first + (words % n_left).astype(np.int64)
-        members[first], members[chosen] = members[chosen], members[first]
-    # Column i has the code k + i, which stands for "no value", unless the set has a
-    # member with this index.
-    columns = np.arange(max_size)
-    padded = np.tile((k + columns).astype(members.dtype), (sizes.size, 1))
-    is_member = columns < sizes[:, np.newaxis]
-    indices = starts[:, np.newaxis] + columns
-    padded[is_member] = members[indices[is_member]]
-    return padded
-
-
 class SetSelection(FrequencyOracle):
     """Set selection (PrivSet): report a random set that probably intersects the true set.
 
-    The true set is padded to m members with codes for "no value" (`pad_sets`), and a
+    The true set is padded to m members with codes for "no value" (`pad`), and a
     larger set is replaced by m of its members. With the m codes for "no value", there are
     K = k + m codes. A set of w codes is e^eps times as likely if it intersects the padded
     set as if it does not ([1]_). Equivalently, with some probability it is uniform among
@@ -267,13 +232,55 @@ class SetSelection(FrequencyOracle):
         p, q = float(self.p), float(self.q)
         return float(_sum_worst_variances(self.k, self.max_size, p, q)) / self.k
 
+    def pad(
+        self, members: Codes, sizes: NDArray[np.integer], source: ByteSource
+    ) -> Codes:
+        """Convert each set to `max_size` codes: pad a smaller set, and sample from a larger set.
+
+        Parameters
+        ----------
+        members : ndarray of unsigned integers
+            Codes of all sets, one set after the other.
+        sizes : ndarray of integers, shape (n,)
+            Size of each set.
+        source : ByteSource
+            Source of the random bytes, which select members of larger sets.
+
+        Returns
+        -------
+        ndarray of shape (n, max_size)
+            Input of `report`.
+        """
+        members = members.astype(np.min_scalar_type(self._n_codes))
+        starts = np.cumsum(sizes) - sizes  # the index of the first member of each set
+        # The first `max_size` steps of a Fisher-Yates shuffle of each larger set. A
+        # remainder of 64 bits is not exactly uniform, which does not affect privacy: a
+        # report of a random subset is a mixture of reports of subsets, whose ratios are
+        # bounded. Words are drawn for all sets, so the number of random bytes does not
+        # depend on the sets.
+        large = np.flatnonzero(sizes > self.max_size)
+        for column in range(self.max_size if self.max_size < self.k else 0):
+            words = source.bytes(8 * sizes.size).view("<u8")[large]
+            n_left = (sizes[large] - column).astype(np.uint64)
+            first = starts[large] + column
+            chosen = first + (words % n_left).astype(np.int64)
+            members[first], members[chosen] = members[chosen], members[first]
+        # Column i has the code k + i, which stands for "no value", unless the set has a
+        # member with this index.
+        columns = np.arange(self.max_size)
+        padded = np.tile((self.k + columns).astype(members.dtype), (sizes.size, 1))
+        is_member = columns < sizes[:, np.newaxis]
+        indices = starts[:, np.newaxis] + columns
+        padded[is_member] = members[indices[is_member]]
+        return padded
+
     def report(self, sets: Codes, source: ByteSource) -> Bytes:
         """Randomize sets.
 
         Parameters
         ----------
         sets : ndarray of unsigned integers, shape (n, max_size)
-            Distinct codes in each row, as `pad_sets` returns them.
+            Distinct codes in each row, as `pad` returns them.
         source : ByteSource
             Source of the random bytes.
 

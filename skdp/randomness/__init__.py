@@ -14,7 +14,6 @@ from skdp.randomness._noise import cube_noise as cube_noise
 from skdp.randomness._noise import (
     discrete_laplace,
     exponential_mechanism,
-    geometric,
     permute_and_flip,
     rounded_gaussian,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "categorical",
     "discrete_laplace",
     "exponential_mechanism",
-    "geometric",
     "permute_and_flip",
     "rounded_gaussian",
     "uniform_integers",

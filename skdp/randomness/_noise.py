@@ -189,54 +189,16 @@ class IrrationalBernoulli:
             n_extra *= 2
 
 
-def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
-    """Draw independent geometric numbers: g with probability exactly ``(1 - a) * a**g``, where ``a = e**(-1 / scale)``.
-
-    The binary digits of a geometric number are independent, and digit i is 1 with
-    probability b / (1 + b), where b = a^(2^i) ([1]_). The m lowest digits are drawn so.
-    The remaining multiple of 2^m is geometric with ratio a^(2^m). Neither the irrational
-    probabilities nor the tail are rounded.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    scale : Fraction or int
-        Positive, of any size. The mean of the numbers is about ``scale - 1 / 2`` for a
-        large scale.
-    size : int
-        Number of numbers.
-
-    Returns
-    -------
-    ndarray of shape (size,), dtype int64 or object
-        The numbers; Python integers if the scale is above 2**52, to prevent overflow.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the scale is not rational, or not positive.
-
-    References
-    ----------
-    .. [1] C. Dwork, K. Kenthapadi, F. McSherry, I. Mironov, M. Naor (2006). Our data,
-       ourselves: privacy via distributed noise generation. EUROCRYPT.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource, geometric
-    >>> round(float(geometric(SeededSource(0), 100, 100_000).mean()))
-    99
-    """
-    return geometric_digits(check_rational("scale", scale)).draw(source, size)
-
-
 def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent integers z with probability exactly proportional to ``e**(-abs(z) / scale)``.
 
-    With a = e^(-1/scale), z is a `geometric` number g with probability 1 / (1 + a), and
-    otherwise -1 - g. Added to an integer of sensitivity s, it gives epsilon-differential
-    privacy with epsilon = s / scale, and is the optimal noise for counts ([1]_).
+    With a = e^(-1/scale), z is a geometric number g, with probabilities (1 - a) a^g, with
+    probability 1 / (1 + a), and otherwise -1 - g. The binary digits of g are independent,
+    and digit i is 1 with probability b / (1 + b), where b = a^(2^i) ([2]_). The m lowest
+    digits are drawn so. The remaining multiple of 2^m is geometric with ratio a^(2^m).
+    Neither the irrational probabilities nor the tail are rounded. Added to an integer of
+    sensitivity s, it gives epsilon-differential privacy with epsilon = s / scale, and is
+    the optimal noise for counts ([1]_).
 
     Parameters
     ----------
@@ -261,6 +223,8 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
     ----------
     .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
        utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
+    .. [2] C. Dwork, K. Kenthapadi, F. McSherry, I. Mironov, M. Naor (2006). Our data,
+       ourselves: privacy via distributed noise generation. EUROCRYPT.
 
     Examples
     --------
@@ -275,7 +239,7 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
 
 
 class GeometricDigits:
-    """Sampler of `geometric` numbers and `discrete_laplace` noise of one scale, by binary digits."""
+    """Sampler of geometric numbers and `discrete_laplace` noise of one scale, by binary digits."""
 
     def __init__(self, scale: Fraction) -> None:
         # A geometric number g has P(g >= n) = a**n with a = e**(-1 / scale). `_digits`
@@ -517,7 +481,7 @@ def cube_noise(
 
     The radius is drawn by rejection. Let b = e^(-1/((D + 1) scale)), so that b^(D + 1) = a,
     and v(M) = (2 M + 1) b^M. Then the weight of M is ``v(M)**D * b**M``. Propose a
-    `geometric` number M with ratio b, and accept it with probability ::
+    geometric number M with ratio b, and accept it with probability ::
 
         (v(M) / v(m))**D = e^-f,  f = D * ((M - m) / ((D + 1) scale) - log((2 M + 1) / (2 m + 1))),
 

@@ -22,7 +22,6 @@ FITTED = {
         PEOPLE,
     ),
     "unary": (skdp.UnaryEncodingTransformer(1.0, categories=VALUES), PEOPLE),
-    "p and q": (skdp.UnaryEncodingTransformer(None, p=0.75, q=Fraction(1, 4), categories=VALUES), PEOPLE),
     "subset": (skdp.SubsetSelectionEncoder(1.0, categories=VALUES, handle_unknown="uniform"), PEOPLE),
     "one of two": (skdp.SubsetSelectionEncoder(2.0, categories={"sex": ["f", "m"]}), PEOPLE[["sex"]]),
     "hashing": (skdp.LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),

@@ -1,7 +1,5 @@
 """Encoders of frequency oracles: counts, joint counts and marginals with standard errors; reports and encodings."""
 
-import math
-from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -24,7 +22,6 @@ TRANSFORMERS = {
     "symmetric bits": lambda epsilon, **rest: skdp.UnaryEncodingTransformer(epsilon, variant="symmetric", **rest),
     "sets": skdp.SubsetSelectionEncoder,
     "buckets": skdp.LocalHashingEncoder,
-    "binary buckets": lambda epsilon, **rest: skdp.LocalHashingEncoder(epsilon, n_buckets=2, **rest),
     "best": skdp.FrequencyOracleEncoder,
 }
 STRATEGIES = ["split", "joint", "sample"]
@@ -99,27 +96,10 @@ def test_joint_counts_of_separately_reported_columns_are_estimated(name):
             encoder.estimate_joint_counts(reports, columns=columns)
 
 
-@pytest.mark.parametrize("weights", ["uniform", "proportional", {"sex": 1, "job": 2, "age": 5.0}])
-def test_shares_divide_epsilon(weights):
-    encoder = make("labels", 2.0, weights=weights).fit(pd.DataFrame(data(5)))
-    weights = {"uniform": [1, 1, 1], "proportional": [2, 4, 3]}.get(
-        weights if isinstance(weights, str) else "", [1, 2, 5]
-    )
-    expected = [2.0 * weight / sum(weights) for weight in weights]
-    assert [oracle.epsilon for oracle in encoder.oracles_] == pytest.approx(expected)
+def test_columns_have_equal_fractions_of_epsilon():
+    encoder = make("labels", 2.0).fit(pd.DataFrame(data(5)))
+    assert [oracle.epsilon for oracle in encoder.oracles_] == pytest.approx([2 / 3] * 3)
     assert encoder.guarantee_.epsilon <= 2.0
-
-
-def test_p_and_q_determine_epsilon():
-    people = pd.DataFrame({"x": ["a", "b", "c"]})
-    encoder = skdp.UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=[["a", "b", "c"]]).fit(people)
-    assert encoder.guarantee_.epsilon == pytest.approx(math.log(9))
-    assert encoder.oracles_[0].p == Fraction(3, 4)
-    two = skdp.UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=[["a", "b"], ["a", "b"]])
-    assert two.fit(np.array([["a", "b"]])).guarantee_.epsilon == pytest.approx(2 * math.log(9))
-    for odd in ({"p": 0.75}, {"p": 0.25, "q": 0.75}, {"p": 1.5, "q": 0.5}, {"p": 0.75, "q": 0.25, "epsilon": 1.0}, {}):
-        with pytest.raises(ValueError, match=r"`p` and `q`|`p` must be"):
-            skdp.UnaryEncodingTransformer(**{"epsilon": None} | odd, categories=[["a", "b", "c"]]).fit(people)
 
 
 def test_values_with_equal_output_names_raise_an_error():

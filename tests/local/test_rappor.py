@@ -13,7 +13,6 @@ from scipy.stats import binomtest, chisquare, norm
 
 from skdp import PrivacyLedger, RapporEncoder
 from skdp.exact import exp_bounds
-from skdp.oracles import channel_of_bits
 from tests.conftest import often
 from tests.oracles.conftest import largest_ratio
 
@@ -44,7 +43,7 @@ class TestGuarantee:
     def test_every_pair_of_filters_is_within_epsilon(self, n_bits, n_hashes, epsilon):
         encoder = fit_encoder(epsilon, n_bits=n_bits, n_hashes=n_hashes)
         field = field_of(encoder)
-        channel = channel_of_bits(filters(n_bits, n_hashes), n_bits, field.oracle.q, field.oracle.p)
+        channel = field.oracle.channel_of_bits(filters(n_bits, n_hashes))
         ratio = largest_ratio(channel)
         assert ratio <= field.oracle.worst_ratio**n_hashes <= exp_bounds(min(epsilon, 1000))[0]
         assert ratio <= exp_bounds(encoder.guarantee_.epsilon)[0]
@@ -89,7 +88,7 @@ class TestChannel:
             own[hash_word(field, cohort, b"string word")] = 1
             bits = reports.loc[reports["x_cohort"] == cohort].to_numpy()[:, 1:]
             seen = np.bincount(bits @ [8, 4, 2, 1], minlength=16)
-            channel = channel_of_bits([own], 4, field.oracle.q, field.oracle.p)
+            channel = field.oracle.channel_of_bits([own])
             assert chisquare(seen, np.array(channel[0], float) * len(bits)).pvalue > FALSE_ALARM
 
     def test_hash_functions_never_change(self):
@@ -188,7 +187,7 @@ class TestDecoding:
     @pytest.mark.parametrize("cohort", [-1, 2, 0.5])
     def test_invalid_cohorts_raise_an_error(self, cohort):
         encoder, rows = fit_encoder(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})
-        with pytest.raises(ValueError, match="Column 'x_cohort' must have integers from 0 to 1"):
+        with pytest.raises(ValueError, match=r"must (be|have) integers from 0 to"):
             encoder.tally(encoder.transform(rows).assign(x_cohort=cohort))
 
 

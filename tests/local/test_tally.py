@@ -12,7 +12,7 @@ import pyarrow.dataset
 import pytest
 from sklearn.base import clone
 
-from skdp import RandomizedResponseEncoder, ReportTally, SetValuedEncoder
+from skdp import LocalTableEncoder, RandomizedResponseEncoder, ReportTally, SetValuedEncoder
 from tests.local.transformers import BOUNDS, TRANSFORMERS, every_transformer
 
 
@@ -184,7 +184,7 @@ def test_tally_raises_if_parameters_changed_after_fit():
     people = pd.DataFrame({"a": ["x", "y"], "b": ["x", "y"]})
     weights = {"a": 1.0, "b": 3.0}
     categories = {"a": ["x", "y"], "b": ["x", "y"]}
-    encoder = RandomizedResponseEncoder(1.0, weights=weights, categories=categories).fit(people)
+    encoder = LocalTableEncoder(1.0, weights=weights, categories=categories).fit(people)
     weights["a"] = 2.0
     text = encoder.to_json()
-    assert json.loads(text)["guarantee"] == json.loads(RandomizedResponseEncoder.from_json(text).to_json())["guarantee"]
+    assert json.loads(text)["guarantee"] == json.loads(LocalTableEncoder.from_json(text).to_json())["guarantee"]

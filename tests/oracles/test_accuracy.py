@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from skdp.oracles import LocalHashing
 from skdp.randomness import SeededSource
 from tests.conftest import often
 from tests.oracles.conftest import ORACLES
@@ -18,10 +19,11 @@ def test_variances_equal_the_literature(epsilon):
         "randomized_response": (18 + power) / (power - 1) ** 2,
         "symmetric_unary_encoding": half / (half - 1) ** 2,
         "optimized_unary_encoding": 4 * power / (power - 1) ** 2,
-        "binary_local_hashing": ((power + 1) / (power - 1)) ** 2,
     }
     for name, variance in known.items():
         assert ORACLES[name](20, epsilon).variance(np.zeros(20), 1)[0] == pytest.approx(variance, rel=1e-6)
+    binary = LocalHashing(20, epsilon, n_buckets=2)
+    assert binary.variance(np.zeros(20), 1)[0] == pytest.approx(((power + 1) / (power - 1)) ** 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", often(ORACLES, ["randomized_response", "optimized_unary_encoding", "local_hashing"]))

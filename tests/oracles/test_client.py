@@ -25,7 +25,7 @@ FINITE = [
     RandomizedResponse(7, 4.0),
     UnaryEncoding(2, 1.0),
     UnaryEncoding(4, 1.0, variant="symmetric"),
-    UnaryEncoding(3, p=0.75, q=0.25),
+    UnaryEncoding(3, 2.0),
     SubsetSelection(4, 1.0),
     SubsetSelection(5, 0.3),
     SubsetSelection(6, 3.0),

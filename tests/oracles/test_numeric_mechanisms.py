@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from skdp import NumericPerturber
 from skdp.exact import exp_bounds
-from skdp.oracles import Optimal, SquareWave, round_at_random
+from skdp.oracles import Optimal, SquareWave
 from skdp.randomness import ONE, SecureSource
 from tests.conftest import ScriptedSource, often
 from tests.oracles.conftest import floats, largest_ratio
@@ -190,7 +190,7 @@ SUBSTEPS = 1 << 16
 @pytest.mark.parametrize("part", [0, 1, 255, 256, 40_000, SUBSTEPS - 1])
 def test_rounding_is_unbiased_for_every_pair_of_bytes(scripted_source, part):
     words = np.arange(SUBSTEPS, dtype="<u2").view(np.uint8)
-    rounded = round_at_random(np.full(SUBSTEPS, 3 * SUBSTEPS + part), scripted_source(words))
+    rounded = SquareWave.round_at_random(np.full(SUBSTEPS, 3 * SUBSTEPS + part), scripted_source(words))
     assert np.bincount(rounded, minlength=5).tolist() == [0, 0, 0, SUBSTEPS - part, part]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdp.exact import exp_bounds
-from skdp.oracles import SetSelection, pad_sets
+from skdp.oracles import SetSelection
 from skdp.randomness import SeededSource
 from tests.conftest import often
 from tests.oracles.conftest import largest_ratio
@@ -76,7 +76,8 @@ def test_padding_is_uniform(m):
     sizes = np.array([0, 1, 4, 6, 3])
     values = np.concatenate([np.arange(size) for size in sizes]).astype(np.uint8)
     n = 3_000
-    sets = pad_sets(np.tile(values, n), np.tile(sizes, n), 7, m, SeededSource(3)).reshape(n, len(sizes), m)
+    padded = SetSelection(7, m, 1.0).pad(np.tile(values, n), np.tile(sizes, n), SeededSource(3))
+    sets = padded.reshape(n, len(sizes), m)
     for index, size in enumerate(sizes.tolist()):
         rows = sets[:, index]
         assert all(len({*row}) == m for row in rows.tolist())

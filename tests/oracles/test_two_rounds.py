@@ -62,10 +62,12 @@ def test_reports_of_one_permanent_report_keep_its_epsilon(variant, pair):
         assert oracle.worst_ratio**n_reports > exp_bounds(epsilon)[1]
 
 
-@pytest.mark.parametrize(("p", "q"), [(0.5, 0.1), (0.9, 0.6), (0.3, 0.01), (0.999, 0.001), (0.51, 0.5)])
-def test_flip_is_the_smallest_within_epsilon(p, q):
-    permanent, epsilon = UnaryEncoding(2, p=p, q=q), 0.01
-    oracle = TwoRoundUnaryEncoding(permanent, epsilon)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("permanent_epsilon", [0.04, 2.0, 14.0])
+def test_flip_is_the_smallest_within_epsilon(variant, permanent_epsilon):
+    epsilon = 0.01
+    oracle = make(variant, permanent_epsilon, epsilon, k=2)
+    permanent = oracle.permanent
     ratios = []
     for flip in (oracle.flip, oracle.flip - Fraction(1, ONE), oracle.flip / 2, Fraction(0)):
         own, other = (share * (1 - flip) + (1 - share) * flip for share in (permanent.p, permanent.q))

@@ -139,9 +139,7 @@ def test_plan_of_a_pipeline_equals_the_charges(name):
         assert planned.epsilon >= ledger.spent.epsilon
 
 
-BITS = skdp.UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED)
 UNKNOWN = {
-    "probabilities": BITS,
     "a search that privatizes what it scores": GridSearchCV(REPORTED, GRID),
     "a search that fits a private step": GridSearchCV(SCALED, GRID),
 }

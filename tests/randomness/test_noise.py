@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, laplace, norm
 
-from skdp.randomness import SecureSource, SeededSource, cube_noise, discrete_laplace, geometric, rounded_gaussian
+from skdp.randomness import SecureSource, SeededSource, cube_noise, discrete_laplace, rounded_gaussian
 from tests.conftest import often
 
 FALSE_ALARM = 1e-6
@@ -17,7 +17,6 @@ SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 1
 VARIANCES = [Fraction(1, 25), Fraction(1, 2), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]
 # Each type of noise, by scale, as a vector of some length.
 KINDS = {
-    "geometric": geometric,
     "discrete_laplace": discrete_laplace,
     "rounded_gaussian": lambda source, scale, size: rounded_gaussian(source, scale**2, size),
     "cube_noise": lambda source, scale, size: cube_noise(source, scale, 1, size)[:, 0],
@@ -28,17 +27,6 @@ def edges(scale):
     """Return cells of single numbers, then wider cells, far into the tail."""
     ends = [*range(40), *(40 + math.ceil(scale * step / 4) for step in range(1, 120)), 2**62]
     return sorted(set(ends))
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_geometric_numbers_follow_their_distribution(fits, scale):
-    n = 200_000
-    drawn = geometric(SeededSource("geometric", str(scale)), scale, n)
-    assert drawn.dtype == np.int64
-    pmf = [math.exp(-left / scale) - math.exp(-right / scale) for left, right in pairwise(edges(scale))]
-    observed, _ = np.histogram(drawn, edges(scale))
-    assert observed.sum() == n
-    assert fits(observed, pmf, n) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -113,8 +101,8 @@ def test_huge_noise_is_exact_python_integers(fits, name, scale):
     drawn = KINDS[name](SeededSource("enormous", name, str(scale)), scale, n)
     assert drawn.dtype == object or scale < 2**62
     continuous = norm if "gaussian" in name else laplace
-    cells = np.linspace(0 if name == "geometric" else -6, 6, 25)
-    pmf = np.diff(continuous.cdf(cells)) * (2 if name == "geometric" else 1)
+    cells = np.linspace(-6, 6, 25)
+    pmf = np.diff(continuous.cdf(cells))
     counts, _ = np.histogram([float(Fraction(int(value)) / scale) for value in drawn], cells)
     assert fits(counts, pmf, n) > FALSE_ALARM
     assert 0.3 < np.mean([int(value) & 1 for value in drawn]) < 0.7  # down to the last bit
@@ -131,7 +119,7 @@ def test_tiny_noise_is_0(name, scale):
 
 def test_tail_of_geometric_noise_is_not_cut(scripted_source):
     """Bytes of 0 exceed the binary digits several times, so that the number is larger than their sum can be."""
-    assert geometric(scripted_source(np.zeros(40), filler=255), 1, 1) > 64
+    assert discrete_laplace(scripted_source(np.zeros(40), filler=255), 1, 1) > 64
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -153,7 +141,7 @@ def test_draws_of_many_threads_are_reproducible():
 
 
 @pytest.mark.parametrize(
-    "draw", [geometric, discrete_laplace, rounded_gaussian, lambda source, scale, size: cube_noise(source, scale, size)]
+    "draw", [discrete_laplace, rounded_gaussian, lambda source, scale, size: cube_noise(source, scale, size)]
 )
 @pytest.mark.parametrize("scale", [0, Fraction(-1, 3), 1.0, math.nan, True, np.float64(2), "1", None])
 def test_invalid_scale_raises_before_drawing(scripted_source, draw, scale):

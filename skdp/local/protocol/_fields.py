@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -34,6 +35,7 @@ from skdp.local.protocol._report_columns import (
     parse_integers,
     stack_columns,
 )
+from skdp.local.protocol._sampling import Sampling
 from skdp.oracles import FrequencyOracle, draw_by_row
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import ByteSource, uniform_integers
@@ -489,7 +491,7 @@ class OracleField(Field):
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
-        return self.oracle.epsilon
+        return self.oracle.permanent.epsilon
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -583,22 +585,6 @@ class CategoryField(OracleField):
     domain: Domain
     oracle: FrequencyOracle
     unknown: str | dict[Any, int] = "error"
-    # Oracle of the permanent reports. None if `oracle` adds no further noise to them.
-    permanent: FrequencyOracle | None = None
-
-    @property
-    def first_round(self) -> FrequencyOracle:
-        """Oracle that determines the privacy loss of all reports of a value."""
-        return self.oracle if self.permanent is None else self.permanent
-
-    @property
-    def epsilon(self) -> float:  # type: ignore[override]
-        return self.first_round.epsilon
-
-    @property
-    def loss(self) -> PureLoss:
-        """Privacy loss of a report, or of all permanent reports of a value."""
-        return self.first_round.loss
 
     def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
         # Encode the true values of each column as indices of its declared values.
@@ -660,7 +646,7 @@ class CategoryField(OracleField):
             digests = draws.digests("unknown", code_bytes)
             values = draw_by_row(self._fill_rows, digests, values, head=0)
         joined = self.domain.join(list(values.T))
-        return self.first_round.report_keyed(joined, code_bytes, draws.digests)
+        return self.oracle.permanent.report_keyed(joined, code_bytes, draws.digests)
 
     def _fill_rows(self, values: Integers, source: ByteSource) -> Integers:
         """Replace the codes of values outside the domain in rows of codes, with one source for all columns."""
@@ -668,24 +654,21 @@ class CategoryField(OracleField):
         return np.stack(filled, axis=1)
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
-        # Add fresh noise to permanent reports, if there are two rounds.
-        if self.permanent is None:
-            return reports
-        two_rounds: Any = self.oracle
-        return two_rounds.report_again(reports, randomness("report", *self.columns))
+        source = randomness("report", *self.columns)
+        return self.oracle.report_again(reports, source)
 
     def permanent_parts(self) -> list[bytes]:
         # Bytes that select the random bits of permanent reports: the oracle and the
         # declared values.
-        parameters = repr(sorted(self.first_round.parameters().items())).encode()
-        # The parameters of `oracle` are excluded, because the permanent reports do not
-        # depend on its further noise.
+        parameters = repr(sorted(self.oracle.permanent.parameters().items())).encode()
+        # The parameters of the noise that `report_again` adds are excluded, because the
+        # permanent reports do not depend on it.
         return [parameters, *encode_declared_values(self._declared_values())]
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
         # Exact probabilities of all reports under all values; None if there are more
         # than `max_entries`.
-        oracle = self.first_round
+        oracle = self.oracle.permanent
         if oracle.k * max(oracle.k, oracle.n_reports) > max_entries:
             return None
         return [oracle.channels()]
@@ -812,34 +795,35 @@ def _are_midpoints(
     return bool((distance <= tolerance[bins]).all())
 
 
-def make_total_guarantee(
-    oracles: Sequence[FrequencyOracle], **statement: Any
+def make_guarantee(
+    mechanisms: Sequence[Any],
+    sampling: Sampling | None = None,
+    *,
+    is_permanent: bool = False,
+    **statement: Any,
 ) -> PrivacyGuarantee:
-    """Make the guarantee of a record that makes one report with each oracle."""
-    # The reports are independent given the values, so their probabilities multiply.
-    ratio = Fraction(1)
-    for oracle in oracles:
-        ratio *= oracle.worst_ratio
-    losses = tuple(oracle.loss for oracle in oracles)
-    return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
+    """Make the guarantee of a record that reports with all mechanisms, or with the one that `sampling` draws.
 
-
-def make_sampled_guarantee(
-    oracles: Sequence[FrequencyOracle], *, is_permanent: bool, **statement: Any
-) -> PrivacyGuarantee:
-    """Make the guarantee of a record that makes a report with one oracle, drawn uniformly.
-
-    If `is_permanent` is True, all reports of a record are with the same oracle.
-    `statement` has the other fields of the guarantee.
+    `mechanisms` are oracles and numeric mechanisms. If `is_permanent` is True, all
+    reports of a record are with the same drawn mechanism. `statement` has the other
+    fields of the guarantee.
     """
-    ratio = max(oracle.worst_ratio for oracle in oracles)
-    variations = [oracle._relative_variation(ratio) for oracle in oracles]
-    # The drawn oracle is public, so the total variation of a report is the mean over the
-    # oracles. In permanent reports, a record has one of them forever: the worst case.
-    mean = sum(variations, Fraction(0)) / len(variations)
+    ratios = [mechanism.worst_ratio for mechanism in mechanisms]
+    if sampling is None:
+        # The reports are independent given the values, so their probabilities multiply.
+        losses = tuple(mechanism.loss for mechanism in mechanisms)
+        ratio = math.prod(ratios, start=Fraction(1))
+        return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
+    ratio = max(ratios)
+    # The drawn mechanism is public, so the total variation of a report is the mean over the
+    # mechanisms. In permanent reports, a record has one of them forever: the worst case.
+    variations, mean = [], Fraction(0)
+    for mechanism, inclusion in zip(mechanisms, sampling.inclusions, strict=True):
+        variations.append(mechanism._relative_variation(ratio))
+        mean += inclusion * variations[-1]
     variation = max(variations) if is_permanent else mean
     loss = PureLoss(log_upper(ratio), share=round_up(variation))
-    return PrivacyGuarantee(log_upper(ratio), losses=(loss,), **statement)
+    return PrivacyGuarantee(loss.epsilon, losses=(loss,), **statement)
 
 
 def _columns_outside(domain: Domain, codes: ColumnCodes) -> list[Any]:

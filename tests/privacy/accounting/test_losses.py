@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from skdp import PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
-from skdp.oracles import Optimal, SquareWave, channel_of_bits
+from skdp.oracles import Optimal, SquareWave
 from skdp.privacy import compose
 from tests.conftest import often
 from tests.privacy.accounting.enumerated import exp, pair_of
@@ -81,8 +81,8 @@ def test_losses_of_rappor_dominate_its_channel(permanent, filters):
     ).fit([["a"]])
     guarantee = encoder.guarantee_ if permanent else encoder.instantaneous_guarantee_
     (field,) = encoder.protocol_.fields
-    oracle = field.first_round if permanent else field.oracle
-    pmfs = np.array(channel_of_bits(filters, 4, oracle.q, oracle.p), float)
+    oracle = field.oracle.permanent if permanent else field.oracle
+    pmfs = np.array(oracle.channel_of_bits(filters), float)
     for delta in (0.2, 0.05, 1e-3):
         assert deltas(pmfs, compose([guarantee], delta=delta).epsilon, 1) <= delta * (1 + 1e-9)
     bare = PrivacyGuarantee(guarantee.epsilon)
