@@ -74,7 +74,6 @@ def test_private_modules_are_not_imported_by_other_packages():
 BY_NAME = {
     "skdp": ['f"skdp.{name}"', "_MODULES[name]"],
     "skdp.cli": ['f"skdp.cli.{options.module}"'],
-    "skdp.cli._report_commands": ["path_or_module"],  # of the user
     "skdp.readers._large_table": ["module"],  # in skdp.readers
     "skdp.readers._io": ["module"],  # another library
     "skdp.evaluation.displays": ["package", "module"],  # another library

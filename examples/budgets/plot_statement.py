@@ -51,7 +51,7 @@ for text in record["not_covered"]:
 
 # %%
 # ``statement.to_html()`` returns the statement as an HTML page, and
-# ``skdp statement model.py:columns --out statement.html`` writes it to a file.
+# ``skdp statement model.skops --out statement.html`` writes the page of a saved model.
 
 # %%
 # The plot shows the largest probability of a correct guess, for each column and for both together.

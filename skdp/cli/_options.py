@@ -24,9 +24,8 @@ REPORTS = (
     " URL), a folder or pattern of files, or a tally (.json)"
 )
 SOURCES = (
-    "reports (a file or URL, a tally, or the protocol of an encoder), a model written"
-    " by skdp.save, a ledger, or"
-    " MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
+    "reports (a file or URL, a tally, or the protocol of an encoder), a model or a"
+    " pipeline written by skdp.save, or a ledger"
 )
 # Choices of options. Tests compare them with the choices of the library.
 TRANSFORMERS = (

@@ -23,7 +23,6 @@ from skdp.engines import (
     TableFile,
     check_header,
     draft_domain_toml,
-    find_format,
     format_csv,
     is_csv,
     open_declared,
@@ -155,7 +154,7 @@ def _choose_protocol_path(options: argparse.Namespace) -> Path | None:
 
     An error is raised before the charge, because the reports are useless without their protocol.
     """
-    if options.save is not None or not is_csv(find_format(options.out.name)):
+    if options.save is not None or not is_csv(options.out.name):
         check_path(options.save, "save")
         path: Path | None = options.save
         return path
@@ -195,7 +194,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         return transformer, columns
     domain = load_domain_file(options.domain)
     # Without --columns, all declared columns are privatized.
-    domain = domain.select(_split_names(options.columns, domain))
+    domain = domain.select(options.columns or domain.columns)
     parameters["epsilon"] = options.epsilon
     if key is not None:
         parameters["memoize"] = True
@@ -218,22 +217,6 @@ def load_domain_file(path: Path) -> Domain:
         is_text = not isinstance(error, UnicodeDecodeError)
         text = error if is_text else "it must be UTF-8 text."
         raise ValueError(f"Domain file {path}: {text}") from None
-
-
-def _split_names(texts: list[str] | None, domain: Domain) -> list[Any]:
-    """Return the column names in --columns, which may be separated by spaces or commas.
-
-    A text is not split if it is the name of a column.
-    """
-    names: list[Any] = []
-    for text in domain.columns if texts is None else texts:
-        names += [text] if text in domain.columns else text.split(",")
-    if not set(names) <= set(domain.columns) or len(set(names)) < len(names):
-        raise ValueError(
-            f"--columns must name distinct columns of {list(domain.columns)}, got "
-            f"{names}."
-        )
-    return names
 
 
 def load_protocol_file(path: Path) -> ReportTransformer:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import glob
-import importlib
-import runpy
 import shutil
 import sys
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-from skdp.cli._options import SOURCES, escape_text, print_text
+from skdp.cli._options import escape_text, print_text
 from skdp.cli._release_commands import (
     add_texts,
     check_csv,
@@ -26,7 +20,6 @@ from skdp.cli._release_commands import (
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import (
-    describe_absent_protocol,
     estimate_file,
     find_protocol,
     list_unprotected_columns,
@@ -87,15 +80,7 @@ def _load_protocol(options: argparse.Namespace) -> ReportTransformer:
     if options.protocol is not None:
         return load_protocol_file(options.protocol)
     source = options.data if isinstance(options.data, str) else options.data[0]
-    return _read_protocol(source, "Use --protocol; skdp privatize --save writes it")
-
-
-def _read_protocol(source: str, remedy: str) -> ReportTransformer:
-    """Return the transformer of the protocol in a file; raise an error with a remedy if there is none."""
-    transformer = find_protocol(source)
-    if transformer is None:
-        raise ValueError(f"{describe_absent_protocol(source)} {remedy}.")
-    return transformer
+    return find_protocol(source, "Use --protocol; skdp privatize --save writes it.")
 
 
 def run_statement(options: argparse.Namespace) -> Path | None:
@@ -111,7 +96,7 @@ def run_statement(options: argparse.Namespace) -> Path | None:
 
 
 def _make_statement(source: str) -> PrivacyStatement:
-    """State the guarantee of a ledger, a model, a file of reports, or ``MODULE_OR_FILE:OBJECT``."""
+    """State the guarantee of a ledger, a model, or a file of reports."""
     path = Path(source)
     # Ledgers and models may have any name, so they are recognized by their first bytes.
     if path.is_file():
@@ -123,22 +108,15 @@ def _make_statement(source: str) -> PrivacyStatement:
             return privacy_statement(load(path))
     elif is_database_text(source):
         return privacy_statement(PrivacyLedger(path=source))
-    elif "://" not in source and not (path.is_dir() or glob.glob(source)):
-        # A name with a suffix and without ":" is a missing file, and not an object.
-        if path.suffix and ":" not in source:
-            raise FileNotFoundError(f"There is no file {path}.")
-        imported = _import_object(source)
-        is_statement = isinstance(imported, PrivacyStatement)
-        return imported if is_statement else privacy_statement(imported)
     return _state_reports(source)
 
 
 def _state_reports(source: str) -> PrivacyStatement:
     """State the guarantee of a file of reports, and its unprotected columns."""
-    transformer = _read_protocol(
+    transformer = find_protocol(
         source,
         "Use the protocol file of `save` or skdp privatize --save, or for synthetic "
-        "rows the model file of skdp synthesize --save",
+        "rows the model file of skdp synthesize --save.",
     )
     statement = privacy_statement(transformer)
     columns = list_unprotected_columns(source, transformer)
@@ -148,31 +126,6 @@ def _state_reports(source: str) -> PrivacyStatement:
     protection = "unprotected: true values are in the table"
     facts = [Fact(name, "", protection) for name in columns]
     return replace(statement, facts=(*statement.facts, *facts))
-
-
-def _import_object(source: str) -> Any:
-    """Import an object from ``MODULE_OR_FILE:OBJECT`` of the user's code."""
-    path_or_module, _, name = source.rpartition(":")
-    if not path_or_module or not name:
-        raise ValueError(
-            f"`source` must be {SOURCES}, got {source!r}, which is not a file."
-        )
-    is_file = path_or_module.endswith(".py")
-    if is_file and not Path(path_or_module).is_file():
-        raise FileNotFoundError(f"There is no file {path_or_module}.")
-    # Modules are found like by ``python model.py`` and ``python -m module``.
-    folder = str(Path(path_or_module).absolute().parent if is_file else Path.cwd())
-    sys.path.insert(0, folder)
-    try:
-        if is_file:
-            module: Any = SimpleNamespace(**runpy.run_path(path_or_module))
-        else:
-            module = importlib.import_module(path_or_module)
-        return attrgetter(name)(module)
-    except AttributeError:
-        raise ValueError(f"{path_or_module} must have the object {name!r}.") from None
-    finally:
-        sys.path.remove(folder)
 
 
 def run_report(options: argparse.Namespace) -> Path:

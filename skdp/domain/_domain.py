@@ -364,7 +364,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         The file has a table ``[columns.NAME]`` for each column, with the arguments of
         `Categories` (``values``, ``ordered``) or of `Interval`. Dates are written as
         ``2020-02-29`` and datetimes as ``2020-02-29T18:30:00``. For a list of values,
-        ``missing = true`` appends None, and ``missing = 2`` inserts it at index 2.
+        ``missing = true`` appends None.
 
         Parameters
         ----------
@@ -495,7 +495,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         Raises
         ------
         TypeError, ValueError
-            If a column name is not text, or a datetime has nanoseconds.
+            If a column name is not text, None is not the last of the values, or a datetime has nanoseconds.
 
         Examples
         --------

@@ -97,10 +97,11 @@ def _describe_categories(attribute: Categories) -> dict[str, Any]:
     """Return the table of a column with a list of values in a domain file."""
     values = drop_missing(attribute.values)
     table: dict[str, Any] = {"values": values}
-    # TOML has no null: `missing` is the index of None, or true if None is the last value.
-    if None in attribute.values:
-        index = attribute.values.index(None)
-        table["missing"] = True if index == len(values) else index
+    # TOML has no null.
+    if None in attribute.values[:-1]:
+        raise ValueError("None must be the last value in a domain file.")
+    if attribute.values[-1] is None:
+        table["missing"] = True
     if attribute.ordered:
         table["ordered"] = True
     return table
@@ -208,14 +209,9 @@ def _parse_column(table: Any) -> Categories | Interval:
     values = table["values"]
     if not isinstance(values, list):
         raise TypeError(f"`values` must be a list, got {type(values).__name__}.")
-    index = table.get("missing", False)
-    if index is True:
-        index = len(values)
-    if index is not False:
-        if not isinstance(index, int) or not 0 <= index <= len(values):
-            raise ValueError(
-                f"`missing` must be true, false, or an index from 0 to {len(values)}, "
-                f"got {index!r}."
-            )
-        values = [*values[:index], None, *values[index:]]
+    has_missing = table.get("missing", False)
+    if not isinstance(has_missing, bool):
+        raise TypeError(f"`missing` must be true or false, got {has_missing!r}.")
+    if has_missing:
+        values = [*values, None]
     return Categories(values, ordered=table.get("ordered", False))

@@ -12,10 +12,9 @@ Table                                 Function
 in memory (for example ten million    `fit` and `transform` of the transformer, without this module.
 rows of a few columns)
 CSV, Parquet or Arrow file            `privatize_file` and `estimate_file`, or ``skdp privatize`` and ``skdp estimate``,
-                                      with a few batches in memory. A run with a key (``run=``) can be repeated without
-                                      a second charge, and draws the same reports. For synthetic rows, use
-                                      `synthesize_file`, or ``skdp synthesize``. A folder or a pattern of files
-                                      (``"part-*.csv"``) is one table.
+                                      with a few batches in memory. For synthetic rows, use `synthesize_file`, or
+                                      ``skdp synthesize``. A folder or a pattern of files (``"part-*.csv"``) is one
+                                      table.
 DuckDB relation, Polars LazyFrame or  `privatize` with ``path=``, and `tally` on the result: one release, one charge.
 pyarrow Dataset
 table of a database (Ibis)            `privatize` and `tally` as above.
@@ -43,12 +42,10 @@ skdp and its dependencies must be installed on the workers; set ``PYSPARK_PYTHON
 from skdp.engines._draft import draft_domain_toml as draft_domain_toml
 from skdp.engines._files import TableFile as TableFile
 from skdp.engines._files import check_header as check_header
-from skdp.engines._files import find_format as find_format
 from skdp.engines._files import format_csv as format_csv
 from skdp.engines._files import is_csv as is_csv
 from skdp.engines._files import open_declared as open_declared
 from skdp.engines._privatize import privatize, privatize_file, tally
-from skdp.engines._reports import describe_absent_protocol as describe_absent_protocol
 from skdp.engines._reports import estimate_file, read_protocol
 from skdp.engines._reports import find_protocol as find_protocol
 from skdp.engines._reports import list_unprotected_columns as list_unprotected_columns

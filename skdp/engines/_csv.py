@@ -133,11 +133,9 @@ def is_regular(source: Any) -> bool:
         suppress(UnicodeDecodeError, OSError),
         io.TextIOWrapper(source.open(), "utf-8-sig") as file,
     ):
-        # `csv.reader` limits the length of values.
-        limit = csv.field_size_limit()
-        while text := file.read(BLOCK_CHARACTERS) + file.readline(limit + 2):
+        while text := file.read(BLOCK_CHARACTERS) + file.readline(MAX_LINE_CHARACTERS):
             # Arrow skips the first line as the header, even if it is empty.
-            if text[0] == "\n" or _has_long_line(text, limit):
+            if text[0] == "\n":
                 return False
             if '"' in text and '"' in quoted.sub("", text):
                 return False
@@ -147,22 +145,16 @@ def is_regular(source: Any) -> bool:
     return False
 
 
-def _has_long_line(text: str, limit: int) -> bool:
-    """Return True if a line of a text has more characters than a limit."""
-    start = 0
-    while len(text) - start > limit:
-        end = text.rfind("\n", start, start + limit + 1)
-        if end < 0:
-            return True
-        start = end + 1
-    return False
-
-
 def read_regular(source: Any, columns: Sequence[str]) -> Generator[Any, None, None]:
     """Yield columns of the rows of a regular CSV `TableFile` as Arrow tables of strings."""
     names = list(map(str, range(len(source.header))))
     indices = dict(zip(source.header, names, strict=True))
-    read = arrow_csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False)
+    read = arrow_csv.ReadOptions(
+        use_threads=False,
+        block_size=MAX_LINE_CHARACTERS,  # a line must be within a block
+        skip_rows=1,
+        column_names=names,
+    )
     # As in `read_csv_rows`, an empty line is a value of a single column.
     parse = arrow_csv.ParseOptions(
         delimiter=source.delimiter, ignore_empty_lines=len(names) > 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import glob
-import hashlib
 import io
 import os
 from collections import Counter
@@ -74,14 +73,14 @@ def find_format(name: str) -> str:
     )
 
 
-def is_csv(file_format: str) -> bool:
-    """Return True for the CSV and TSV formats."""
-    return file_format.startswith(("csv", "tsv"))
+def is_csv(name: str) -> bool:
+    """Return True for the name of a CSV or TSV file; raise an error for other suffixes than of `FORMATS`."""
+    return _default_delimiter(find_format(name)) is not None
 
 
-def _default_delimiter(file_format: str) -> str:
-    """Return the default separator of values: a tab for TSV, and a comma for CSV."""
-    return "\t" if file_format.startswith("tsv") else ","
+def _default_delimiter(file_format: str) -> str | None:
+    """Return the default separator of values: a tab for TSV, a comma for CSV, and None for other formats."""
+    return {"tsv": "\t", "csv": ","}.get(file_format[:3])
 
 
 def open_filesystem(url: str) -> tuple[Any, str]:
@@ -159,7 +158,7 @@ class TableFile:
                 f"{self.name} must contain files of one format, got {sorted(formats)}."
             )
         (self.format,) = formats
-        self.is_csv = is_csv(self.format)
+        self.is_csv = is_csv(names[0])
         if delimiter is not None and not self.is_csv:
             raise ValueError(f"`delimiter` requires a CSV file, got {self.name}.")
         self.delimiter = delimiter or _default_delimiter(self.format)
@@ -239,15 +238,6 @@ class TableFile:
             except FileNotFoundError:
                 texts.add(None)
         return texts
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return the format and a hash of the content of each file, which differ for different files."""
-        content = []
-        for path in self.paths:
-            # The stored bytes are hashed, without decompression.
-            with self.filesystem.open_input_file(path) as file:
-                content.append(hashlib.file_digest(file, "sha256").hexdigest())
-        return {"format": self.format, "content": content, "delimiter": self.delimiter}
 
     def read(self, columns: Sequence[str]) -> Tables:
         """Read columns of the rows, in order, as a stream of Arrow tables."""
@@ -494,9 +484,9 @@ def check_writable(schema: Any, file_format: str) -> None:
             ) from None
 
 
-def check_readable(domain: Domain | None, file_format: str) -> None:
+def check_readable(domain: Domain | None, name: str) -> None:
     """Raise an error if reports with declared values cannot be read from a CSV file without changes."""
-    if domain is not None and is_csv(file_format):
+    if domain is not None and is_csv(name):
         for name in domain.columns:
             find_text_type(name, domain[name])
 
@@ -511,58 +501,23 @@ def write_file(
     compression = "gzip" if file_format.endswith(".gz") else None
     target = str(target) if isinstance(target, Path) else target
     with pyarrow.output_stream(target, compression=compression) as file:
-        if is_csv(file_format):
-            _write_csv(tables, schema, file, _default_delimiter(file_format))
+        delimiter = _default_delimiter(file_format)
+        if delimiter is not None:
+            file.write(format_csv([schema.names], delimiter).encode())
+            for table in tables:
+                values = [column.to_pylist() for column in table.columns]
+                rows = zip(*values, strict=True)
+                file.write(format_csv(rows, delimiter).encode())
             return
         with ipc.new_file(file, schema) as writer:
             for table in tables:
                 writer.write_table(table)
 
 
-def _write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str) -> None:
-    """Write a stream of Arrow tables as CSV; Python formats numbers, and dates and times in ISO 8601."""
-    file.write(format_csv([schema.names], delimiter).encode())
-    mark, end, nothing = (
-        pyarrow.scalar(text, pyarrow.large_string()) for text in (delimiter, "\n", "")
-    )
-    for table in tables:
-        columns = [_format_column(column, delimiter) for column in table.columns]
-        if len(columns) == 1:
-            # A missing value would be an empty line.
-            columns[0] = compute.if_else(
-                compute.equal(columns[0], ""), '""', columns[0]
-            )
-        rows = compute.binary_join_element_wise(*columns, mark)
-        lines = compute.binary_join_element_wise(rows, end, nothing)
-        if len(lines):
-            # The lines are one after the other in the buffer of the array.
-            file.write(lines.buffers()[2])
-
-
-def _format_column(column: Any, delimiter: str) -> Any:
-    """Format the values of an Arrow column as in CSV, each distinct value once."""
-    array = column.combine_chunks()
-    if pyarrow.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    is_nested = pyarrow.types.is_nested(array.type)
-    coded = None if is_nested else array.dictionary_encode("encode")
-    values = array.to_pylist() if coded is None else coded.dictionary.to_pylist()
-    # Python quotes an empty value without other values.
-    lines = _format_lines(zip(values, strict=True), delimiter)
-    texts = ["" if line == '""' else line for line in lines]
-    formatted = pyarrow.array(texts, pyarrow.large_string())
-    return formatted if coded is None else formatted.take(coded.indices)
-
-
 def format_csv(rows: Iterable[Any], delimiter: str = ",") -> str:
     """Format rows as CSV, in which a carriage return is quoted, and lines end in a line feed."""
-    return "".join([f"{line}\n" for line in _format_lines(rows, delimiter)])
-
-
-def _format_lines(rows: Iterable[Any], delimiter: str) -> list[str]:
-    """Format rows as lines of CSV without their ends; a carriage return is quoted."""
     lines: list[str] = []
     # Python quotes the characters of the line ends, and writes a line per call.
     target: Any = SimpleNamespace(write=lines.append)
     csv.writer(target, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
-    return [line[:-2] for line in lines]
+    return "".join([f"{line[:-2]}\n" for line in lines])

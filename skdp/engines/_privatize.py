@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +24,11 @@ from skdp.engines._release import (
     BatchRelease,
     check_keep,
     check_transformer,
-    derive_key,
     prepare_release,
 )
 from skdp.engines._reports import ReportSums
 from skdp.local import (
     ReportTransformer,
-    SecretKey,
     check_attached_protocol,
     warn_of_reports,
 )
@@ -188,7 +184,6 @@ def privatize_file(
     *,
     keep: Sequence[str] = (),
     person: str | None = None,
-    run: SecretKey | None = None,
     delimiter: str | None = None,
 ) -> Path:
     r"""Privatize the table in a file in batches, and write the reports to another file.
@@ -214,10 +209,6 @@ def privatize_file(
         Columns that are released **unprotected**, after the reports.
     person : str, default=None
         As for `privatize`. A record has the same permanent report in every format: 7 in a CSV file is the integer 7.
-    run : SecretKey, default=None
-        Key of this release, such as ``SecretKey.generate()``, with which an interrupted run can be repeated: for the
-        same key, file, transformer and columns, the reports are the same, and a ledger with a file is charged once. If
-        None, a new key is drawn. Keep the key secret: with the key and the reports, the true values can be computed.
     delimiter : str, default=None
         Character that separates the values in a CSV source. If None, a tab for ``.tsv`` and a comma otherwise.
 
@@ -232,9 +223,8 @@ def privatize_file(
     Raises
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
-        As for `privatize`, or if a file has an unsupported format or cannot represent the declared values, or if `run`
-        is given for a transformer with a seed. Error messages contain no values of the table. An error for a row uses
-        no budget.
+        As for `privatize`, or if a file has an unsupported format or cannot represent the declared values. Error
+        messages contain no values of the table. An error for a row uses no budget.
     OSError
         If a file cannot be read or written.
     FileExistsError
@@ -259,10 +249,7 @@ def privatize_file(
 
     The destination is opened under another name before the charge, and renamed when it is complete: a folder that
     cannot be written, a full disk and another process with the same destination raise an error without a charge. If a
-    run is interrupted after the charge, the charge is not reverted, and another run is another release. With the same
-    `run`, it is the same release: all reports are drawn again from keys that are derived from `run`, the content of the
-    file and all parameters. If any of these differs, the random bits are independent, and the ledger is charged again.
-    (A ledger in memory does not recognize runs of other processes.)
+    run is interrupted after the charge, the charge is not reverted, and another run is another release.
 
     *Many files* with rows of one table are a folder or a pattern, or are read by `privatize` as a lazy frame of Polars,
     a relation of DuckDB or a pyarrow Dataset. This is one release with one charge, and a person who is in two files is
@@ -287,8 +274,6 @@ def privatize_file(
     no      7517.0       43.0  7434.0  7600.0
     """
     check_transformer(transformer)
-    if run is not None and not isinstance(run, SecretKey):
-        raise TypeError(f"`run` must be a SecretKey or None, got {type(run).__name__}.")
     file = TableFile(source, delimiter=delimiter)
     path = check_destination(destination)
     file_format = find_format(path.name)
@@ -296,22 +281,16 @@ def privatize_file(
     warn_of_reports(list(file.protocols()))
     schema = release.empty_reports.schema
     check_writable(schema, file_format)
-    check_readable(release.domain, file_format)
-    key = name = None
-    if run is not None:
-        # The random bits and the name of the charge depend on all settings.
-        settings = _describe_run(file, transformer, release)
-        key = SecretKey(derive_key(run, b"run", settings))
-        name = derive_key(run, b"name", settings).hex()
+    check_readable(release.domain, path.name)
     with open_output(path) as partial:
         # Rows and ids of persons are checked before the charge.
-        transformer._check_budget(name)
+        transformer._check_budget()
         rows.check_rows(release)
         logger.info("checked")
         # From here on, an error does not revert the charge.
-        release = release.charge(transformer, key=key, run=name)
+        release = release.charge(transformer)
         logger.info("charged: %s", transformer.guarantee_)
-        if not is_csv(file_format):
+        if not is_csv(path.name):
             schema = attach_schema_protocol(schema, release.protocol_text)
         run_safely(lambda: write_file(rows.draw(release), schema, partial, file_format))
     logger.info("released")
@@ -343,30 +322,6 @@ def _prepare_file(
     )
     release = prepare_release(rows.sample, transformer, keep=keep, person=person)
     return rows, release
-
-
-def _describe_run(
-    file: TableFile, transformer: ReportTransformer, release: BatchRelease
-) -> bytes:
-    """Return all inputs that determine the reports as JSON: the file, the transformer and the columns."""
-    if transformer._randomness(call=0).seed is not None:
-        raise ValueError(
-            "`run` must be None for a transformer with random_state, whose reports are "
-            "reproducible without a key, got a SecretKey."
-        )
-    protocol = transformer.protocol_
-    permanent = protocol.permanent_key
-    settings = {
-        # Another version of skdp may draw other reports from the same key.
-        "version": version("skdp"),
-        "file": file.fingerprint(),
-        "parameters": repr(sorted(protocol.parameters().items())),
-        "permanent key": permanent and derive_key(permanent, b"name").hex(),
-        "record ids": release.person,
-        "kept columns": list(release.keep),
-        "rows of a batch": release.batch_rows,
-    }
-    return json.dumps(settings).encode()
 
 
 def tally(frame: Any, transformer: ReportTransformer) -> Any:

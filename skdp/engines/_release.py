@@ -122,19 +122,12 @@ class BatchRelease:
     def charge(
         self,
         transformer: ReportTransformer,
-        *,
-        key: SecretKey | None = None,
-        run: str | None = None,
     ) -> BatchRelease:
-        """Charge the ledger, and return a copy with the secrets that are required to draw.
-
-        `key` determines the random bits; `run` is the name of a repeatable run, which is
-        charged once.
-        """
-        transformer._charge(run)
+        """Charge the ledger, and return a copy with the secrets that are required to draw."""
+        transformer._charge()
         charged = copy.copy(self)
         charged._protocol = transformer.protocol_
-        charged._key = draw_key(transformer) if key is None else key
+        charged._key = draw_key(transformer)
         charged.protocol_text = transformer._json.carried_text
         return charged
 

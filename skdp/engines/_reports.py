@@ -19,7 +19,6 @@ from skdp.engines._files import (
     TableFile,
     check_delimiter,
     find_files,
-    find_format,
     is_csv,
 )
 from skdp.engines._release import check_transformer, fit_on_schema
@@ -139,7 +138,7 @@ def open_source(path: str | os.PathLike[str], delimiter: str | None = None) -> S
     if name.endswith(".json"):
         return TallyFile(Path(name))
     _, paths = find_files(path)
-    has_delimiter = is_csv(find_format(paths[0]))
+    has_delimiter = is_csv(paths[0])
     return ReportFile(TableFile(path, delimiter if has_delimiter else None))
 
 
@@ -272,29 +271,13 @@ def read_protocol(source: Any) -> ReportTransformer:
     >>> transformer.estimate_counts(reports).columns.to_list()
     ['count', 'std_error', 'lower', 'upper']
     """
-    transformer = find_protocol(source)
-    if transformer is None:
-        raise ValueError(
-            f"{describe_absent_protocol(source)} Read the protocol file that `save` or "
-            "skdp privatize --save wrote."
-        )
-    return transformer
-
-
-def describe_absent_protocol(source: Any) -> str:
-    """Return the sentence of an error for reports without a protocol, which names the file or its type."""
-    if not isinstance(source, str | os.PathLike):
-        return (
-            "`source` does not contain the protocol of its reports: arrays, polars and "
-            "Spark tables have no metadata."
-        )
-    _, paths = find_files(source)
-    return _describe_file(Path(source).name, paths[0])
+    remedy = "Read the protocol file that `save` or skdp privatize --save wrote."
+    return find_protocol(source, remedy)
 
 
 def _describe_file(name: str, path: str) -> str:
     """Return the sentence for a table `name` whose first file is `path`."""
-    if not is_csv(find_format(path)):
+    if not is_csv(path):
         return f"{name} does not contain the protocol of its reports."
     first = Path(path).name
     return (
@@ -303,15 +286,23 @@ def _describe_file(name: str, path: str) -> str:
     )
 
 
-def find_protocol(source: Any) -> ReportTransformer | None:
-    """Return the fitted transformer that made the reports in a table or a file; None if there is no protocol."""
-    if isinstance(source, np.ndarray):
-        return None
+def find_protocol(source: Any, remedy: str) -> ReportTransformer:
+    """Return the fitted transformer that made the reports in a table or a file; without a protocol, state a remedy."""
+    text = None
     if isinstance(source, str | os.PathLike):
         text = _read_protocol_text(source)
-    else:
+    elif not isinstance(source, np.ndarray):
         text = _get_single_protocol(open_engine(source).protocols(), "the table")
-    return None if text is None else ReportTransformer.from_json(text)
+    if text is not None:
+        return ReportTransformer.from_json(text)
+    problem = (
+        "`source` does not contain the protocol of its reports: arrays, polars and "
+        "Spark tables have no metadata."
+    )
+    if isinstance(source, str | os.PathLike):
+        _, paths = find_files(source)
+        problem = _describe_file(Path(source).name, paths[0])
+    raise ValueError(f"{problem} {remedy}")
 
 
 def _read_protocol_text(source: str | os.PathLike[str]) -> str | None:

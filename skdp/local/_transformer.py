@@ -535,33 +535,23 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
 
     # Methods for `skdp.engines`, `privacy_statement` and authors of transformers.
 
-    def _charge(self, run: str | None = None) -> None:
-        """Charge one call of `transform` to the ledger; calls of one named run charge once."""
-        ledger, title = self._next_charge(run)
+    def _charge(self) -> None:
+        """Charge one call of `transform` to the ledger."""
+        ledger = self._find_ledger()
         if ledger is not None:
-            ledger.charge(self.guarantee_, title)
+            ledger.charge(self.guarantee_, type(self).__name__)
 
-    def _check_budget(self, run: str | None = None) -> None:
+    def _check_budget(self) -> None:
         """Raise BudgetExceeded early if the ledger does not cover a call."""
-        ledger, title = self._next_charge(run)
+        ledger = self._find_ledger()
         if ledger is not None:
-            ledger.check(self.guarantee_, title)
+            ledger.check(self.guarantee_, type(self).__name__)
 
-    def _next_charge(self, run: str | None) -> tuple[PrivacyLedger | None, str]:
-        """Return the ledger to charge for the next release, and the title of the charge.
-
-        The ledger is None if nothing is charged. `run` is the name of a run, which may
-        be repeated with equal reports.
-        """
+    def _find_ledger(self) -> PrivacyLedger | None:
+        """Return the ledger of `fit`; raise an error if another one was set later."""
         if self.ledger is not None and self.ledger is not self._ledger:
             raise ValueError("`ledger` was set after fit. Call fit again.")
-        title = type(self).__name__
-        if run is None or self._ledger is None:
-            return self._ledger, title
-        title += f", run {run}"
-        # A repeated run draws the same reports, which cost nothing.
-        is_repeated = self._ledger._is_charged(self.guarantee_, title)
-        return None if is_repeated else self._ledger, title
+        return self._ledger
 
     def _planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return the guarantee of a release before `fit`, or None if it depends on the columns."""

@@ -10,7 +10,6 @@ from skdp.readers._io import check_path as check_path
 from skdp.readers._io import open_output as open_output
 from skdp.readers._io import run_check as run_check
 from skdp.readers._io import run_safely as run_safely
-from skdp.readers._io import show_errors as show_errors
 from skdp.readers._large_table import ROWS as ROWS
 from skdp.readers._large_table import LargeTable as LargeTable
 from skdp.readers._large_table import StreamTable as StreamTable

@@ -10,7 +10,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,20 +67,6 @@ _WORKER_ERROR = re.compile(
 )
 
 
-# True in `show_errors`.
-_IS_SHOWN = ContextVar("errors of engines are shown", default=False)
-
-
-@contextmanager
-def show_errors() -> Iterator[None]:
-    """Raise the errors of engines unchanged: for made-up rows only, because their text may contain values."""
-    token = _IS_SHOWN.set(True)
-    try:
-        yield
-    finally:
-        _IS_SHOWN.reset(token)
-
-
 class RefusedBatch(ValueError):
     """Error in a batch of rows. Its message contains no values, so a worker may send it to other machines."""
 
@@ -98,8 +83,6 @@ def run_safely(work: Callable[[], T]) -> T:
         raise
     # Panics of Polars do not inherit from Exception.
     except BaseException as error:
-        if _IS_SHOWN.get():
-            raise
         module = _WORKER_ERROR.search(str(error))
         if isinstance(error, OSError) and error.errno is not None:
             safe: Exception = OSError(error.errno, os.strerror(error.errno))

@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Integers
@@ -383,8 +382,9 @@ class StreamTable(LargeTable):
 
     def collect(self) -> Any:
         """Read all columns of all rows into memory, with numbers as NumPy arrays of a table of pandas."""
-        tables = self.read(self.column_names())
-        return run_safely(lambda: collect_batches(chain([self.sample], tables)))
+        rows = run_safely(self._collect)
+        # Arrow frees each column after its conversion.
+        return rows.to_pandas(split_blocks=True, self_destruct=True)
 
     def check_rows(self, release: Release) -> None:
         """Check the values and the ids of persons of all rows."""
@@ -427,45 +427,6 @@ def read_batches(batches: Iterable[Any]) -> Tables:
     """Convert a stream of Arrow batches to tables."""
     for batch in read_safely(batches):
         yield pyarrow.Table.from_batches([batch])
-
-
-def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
-    """Convert a stream of Arrow tables to a table of pandas; only one column of numbers is in memory twice."""
-    # Columns of numbers without missing values, with space for more rows; and the parts of
-    # all other columns.
-    numbers: dict[str, NDArray[Any]] = {}
-    parts: dict[str, list[Any]] = {}
-    names: list[str] = []
-    n_rows = 0
-    for table in tables:
-        names, n_collected = table.column_names, n_rows
-        n_rows += len(table)
-        for name in names:
-            column = table[name]
-            is_number = pyarrow.types.is_integer(column.type)
-            is_number |= pyarrow.types.is_floating(column.type)
-            if name in parts or not is_number or column.null_count:
-                if name in numbers:
-                    collected = numbers.pop(name)[:n_collected]
-                    parts[name] = [pyarrow.table({name: collected})]
-                parts.setdefault(name, []).append(table.select([name]))
-                continue
-            values = column.to_numpy()
-            array = numbers.get(name, values[:0])
-            if name not in numbers or len(array) < n_rows:
-                # Space that is not used takes no memory.
-                numbers[name] = np.empty(2 * n_rows, values.dtype)
-                numbers[name][:n_collected] = array[:n_collected]
-            numbers[name][n_collected:n_rows] = values
-    columns: dict[str, Any] = {}
-    for name in names:
-        if name in numbers:
-            columns[name] = numbers[name][:n_rows]
-        else:
-            columns[name] = pyarrow.concat_tables(parts.pop(name)).to_pandas()[name]
-    # Arrow would keep its memory.
-    pyarrow.default_memory_pool().release_unused()
-    return pd.DataFrame(columns, copy=False)
 
 
 def add_up_batches(tables: Tables, summary: Summary) -> Sums:

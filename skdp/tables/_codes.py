@@ -92,8 +92,9 @@ class ValueCoder:
             return self._take_codes(level_codes, levels)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
             return self.encode(column.cast(column.type.value_type))
-        if library in ("polars", "pyarrow") and type_of_column(column) == "string":
-            return self._encode_text(library, column)
+        are_texts = self.value_type == type_of_column(column) == "string"
+        if library == "pyarrow" and are_texts:
+            return self._encode_arrow_text(column)
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
             categories = column.dtype.categories
             if isinstance(categories.dtype, pd.StringDtype):
@@ -109,32 +110,16 @@ class ValueCoder:
         # Half the time of ``codes[levels]``.
         return codes.take(levels, mode="wrap")
 
-    def _encode_text(self, library: str, column: Any) -> Codes:
-        """Encode strings of polars or pyarrow by a function of the library."""
-        # A call of a library takes as long as a lookup of some 100 Python objects.
-        if len(column) < 128:
-            read = column.to_list if library == "polars" else column.to_pylist
-            with suppress(Exception):  # bytes that are not UTF-8
-                return self._encode_objects(to_objects(read()))
-        texts = list(self.code_by_value) if self.value_type == "string" else []
-        codes = np.array([self.code_by_value[text] for text in texts], self.dtype)
-        if library == "polars":
-            import polars
-
-            replaced = column.cast(polars.String).replace_strict(
-                [*texts, None],
-                [*codes, self.missing_code],
-                default=self.unknown_code,
-                return_dtype=polars.UInt32,
-            )
-            return np.asarray(replaced.to_numpy(), self.dtype)
+    def _encode_arrow_text(self, column: Any) -> Codes:
+        """Encode strings of pyarrow by declared strings."""
         import pyarrow
         from pyarrow import compute
 
-        value_set = pyarrow.array([*texts, None], column.type)
-        indices = compute.index_in(column, value_set=value_set).fill_null(-1)
-        table = np.array([*codes, self.missing_code, self.unknown_code], self.dtype)
-        return table[indices.to_numpy()]
+        # None is found at its index, if it is declared.
+        declared = pyarrow.array(self.values, column.type)
+        indices = compute.index_in(column, value_set=declared)
+        codes = indices.fill_null(self.unknown_code).to_numpy()
+        return np.asarray(codes, self.dtype)
 
     def _encode_cells(self, column: Any) -> Codes:
         """Encode a column by a conversion to a NumPy array, according to the dtype of this array."""

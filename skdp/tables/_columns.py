@@ -429,39 +429,16 @@ def distinct_values(column: Any) -> tuple[list[Any], bool]:
     return sorted(values), len(values) < len(distinct)
 
 
-_MISSING_LIST = "expected lists of values; write a missing list as an empty list"
-
-
 @mask_errors
 def flatten_lists(column: Any) -> tuple[Any, Integers]:
-    """Return the values of all lists of a column as one column, and the length of each list; shape (n_rows,)."""
-    library, column = unwrap(column)
-    if library == "polars" and column.dtype.is_nested():
-        import pyarrow
-
-        column = pyarrow.chunked_array([column.to_arrow()])
-    elif library != "pyarrow":
-        return _flatten_objects(to_object_list(column))
-    from pyarrow import compute
-
-    if not re.match(r"(large_|fixed_size_)?list\b", str(column.type)):
-        name = name_of_dtype(column)
-        raise ColumnError(f"expected lists of values, got a column of dtype {name}")
-    if column.null_count:
-        raise ColumnError(_MISSING_LIST)
-    sizes = compute.list_value_length(column).to_numpy()
-    return compute.list_flatten(column), sizes.astype(np.int64)
-
-
-def _flatten_objects(cells: list[Any]) -> tuple[Any, Integers]:
-    """Concatenate lists of Python objects, and return the length of each list."""
-    # A quarter of the time of a loop over the usual cells.
-    if not {*map(type, cells)} <= {list, tuple, set, frozenset}:
-        for cell in cells:
-            is_matrix = isinstance(cell, np.ndarray) and cell.ndim != 1
-            types = (list, tuple, set, frozenset, np.ndarray)
-            if is_matrix or not isinstance(cell, types):
-                raise ColumnError(_MISSING_LIST)
+    """Return the values of all lists of a column as one array, and the length of each list; shape (n_rows,)."""
+    cells = to_object_list(column)
+    types = (list, tuple, set, frozenset, np.ndarray)
+    for cell in cells:
+        if not isinstance(cell, types) or getattr(cell, "ndim", 1) != 1:
+            raise ColumnError(
+                "expected lists of values; write a missing list as an empty list"
+            )
     sizes = np.fromiter(map(len, cells), np.int64, len(cells))
     return to_objects(list(chain.from_iterable(cells))), sizes
 

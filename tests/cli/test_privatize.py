@@ -156,7 +156,7 @@ def test_invalid_options_raise_before_charge(files, capsys):
     before = sorted(path.name for path in files.iterdir())
     load, numeric, ages = ["--load", "p.json"], ["--transformer", "numeric"], ["--columns", "age"]
     wrong = {
-        "--columns must name distinct columns": [*BASE, "--columns", "none"],
+        "--columns must be columns of the domain": [*BASE, "--columns", "none"],
         "not allowed with": [*BASE, "--keep", "id", "--keep-all"],
         "must have the columns ['nothing']": [*BASE, "--keep", "nothing"],
         "invalid choice": [*BASE, "--strategy", "apart"],

@@ -1,7 +1,6 @@
 """``skdp statement``."""
 
 import json
-import sys
 
 import pandas as pd
 import pytest
@@ -13,67 +12,6 @@ from skdp.privacy import privacy_statement
 from tests.cli.commands import refuse
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
-CODE = """
-import pandas as pd
-from helper_of_model import SEXES
-from skdp import RandomizedResponseEncoder, privacy_statement
-
-people = pd.DataFrame({"sex": SEXES})
-encoder = RandomizedResponseEncoder(1.0, categories={"sex": SEXES}).fit(people)
-
-class models:
-    both = [encoder, encoder]
-
-
-statement = privacy_statement(encoder, people.assign(secret="a value"))
-"""
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    for name in ("helper_of_model", "model_of_test"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "helper_of_model.py").write_text('SEXES = ["f", "m"]')
-    (tmp_path / "code" / "model.py").write_text(CODE)
-    return tmp_path
-
-
-def test_pipeline_is_stated_as_text_record_and_page(folder, capsys):
-    before = list(sys.path)
-    assert main(["statement", "code/model.py:encoder"]) == 0
-    assert "Guarantee: epsilon = 1, local model" in capsys.readouterr().out
-    assert main(["statement", "code/model.py:models.both", "--out", "both.json"]) == 0
-    assert capsys.readouterr().out == "Wrote both.json\n"
-    record = json.loads((folder / "both.json").read_text())
-    assert record["total"]["epsilon"] == 2
-    assert main(["statement", "code/model.py:statement", "--out", "one.HTML"]) == 0
-    page = (folder / "one.HTML").read_text(encoding="utf-8")
-    assert "not seen by fit" in page
-    assert "a value" not in page
-    assert str(folder) not in page
-    assert sys.path == before
-
-
-def test_invalid_arguments_raise_an_error(folder, capsys):
-    (folder / "old.html").write_text("mine")
-    encoder = "code/model.py:encoder"
-    for message, words in {
-        "--out must end in .html or .json, got 'a.txt'": [encoder, "--out", "a.txt"],
-        "got 'old.html', which exists": [encoder, "--out", "old.html"],
-        "MODULE_OR_FILE:OBJECT, such as model.py:pipeline, got 'model', which is not a file": ["model"],
-        "No module named 'no_such_module'": ["no_such_module:encoder"],
-        "`estimator` must be an estimator, got DataFrame": ["code/model.py:people"],
-        "There is no file none.csv": ["none.csv"],
-        "There is no file none.py": ["none.py:pipeline"],
-        "error: There is no file none.": ["memory://none.csv"],
-    }.items():
-        assert message in refuse(capsys, "statement", *words)
-    assert (folder / "old.html").read_text() == "mine"
-    assert not (folder / "a.txt").exists()
-
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": range(100)})
 ENCODER = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
@@ -90,6 +28,33 @@ def files(tmp_path_factory):
     ENCODER.save(folder / "protocol.json")
     skdp.save(ENCODER, folder / "model.skops")
     return folder
+
+
+def test_invalid_arguments_raise_an_error(files, tmp_path, capsys):
+    (tmp_path / "old.html").write_text("mine")
+    model, other = files / "model.skops", tmp_path / "a.txt"
+    for message, words in {
+        "--out must end in .html or .json, got 'a.txt'": [model, "--out", other],
+        "old.html', which exists": [model, "--out", tmp_path / "old.html"],
+        "There is no file none.csv": ["none.csv"],
+        "There is no file none": ["none"],
+        "error: There is no file none.": ["memory://none.csv"],
+    }.items():
+        assert message in refuse(capsys, "statement", *words)
+    assert (tmp_path / "old.html").read_text() == "mine"
+    assert not other.exists()
+
+
+def test_saved_model_is_stated_as_text_record_and_page(files, tmp_path, capsys):
+    model = str(files / "model.skops")
+    assert main(["statement", model]) == 0
+    assert "Guarantee: epsilon = 1, local model" in capsys.readouterr().out
+    record, page = tmp_path / "one.json", tmp_path / "one.HTML"
+    assert main(["statement", model, "--out", str(record)]) == 0
+    assert capsys.readouterr().out == f"Wrote {record}\n"
+    assert json.loads(record.read_text())["total"]["epsilon"] == 1
+    assert main(["statement", model, "--out", str(page)]) == 0
+    assert "<html" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["reports.parquet", "reports.arrow", "tally.json", "protocol.json"])

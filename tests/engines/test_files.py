@@ -12,7 +12,7 @@ import pytest
 
 from skdp import Domain, Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import estimate_file, privatize, privatize_file
-from skdp.local import OnFitOnly, SecretKey
+from skdp.local import OnFitOnly
 from tests.conftest import diagonal
 from tests.engines.tables import FORMATS, collect_error_text, encoder, read, write
 
@@ -119,8 +119,6 @@ def test_invalid_parameters_raise_before_a_file_is_made(people, source, target, 
         ("`delimiter` must be one character", encoder(ledger=ledger), {"delimiter": 3}),
         ("must be distinct columns", encoder(ledger=ledger), {"keep": ["number", "number"]}),
         ("neither privatized nor", encoder(ledger=ledger), {"keep": ["size"]}),
-        ("`run` must be None for a transformer with", encoder(ledger=ledger), {"run": SecretKey(b"k" * 32)}),
-        ("`run` must be a SecretKey or None", encoder(ledger=ledger, random_state=None), {"run": b"k" * 32}),
         ("OnFitOnly", OnFitOnly(encoder(ledger=ledger)), {}),
         ("must have the columns", encoder(categories={"taste": ["x", "y"]}, ledger=ledger), {}),
         ("must be a dict or a Domain for a table that is not in memory", RandomizedResponseEncoder(ledger=ledger), {}),
@@ -273,52 +271,6 @@ def test_csv_file_without_text_or_header_raises_an_error(tmp_path, content, mess
         with pytest.raises(ValueError, match=message) as caught:
             run(tmp_path / "in.csv")
         assert "SECRET" not in str(caught.value)
-
-
-# Repeated runs.
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_repeated_run_with_a_key_has_equal_reports_and_one_charge(people, source, tmp_path, form):
-    run, options = SecretKey.generate(), {"keep": ["number"]}
-    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=1).with_title("May")  # enough for one charge
-    made = []
-    for name in "ab":
-        transformer = encoder(random_state=None, ledger=ledger)
-        privatize_file(source, tmp_path / f"{name}.{form}", transformer, run=run, **options)
-        made.append((tmp_path / f"{name}.{form}").read_bytes())
-    assert made[0] == made[1]
-    table = read(tmp_path / f"b.{form}").to_pydict()
-    assert table["number"] == list(range(people.num_rows))
-    assert table["color"] != people["color"].to_pylist()
-    assert len(PrivacyLedger(path=tmp_path / "ledger").charges()) == 1
-
-
-def test_run_with_another_input_has_other_random_bits_and_a_charge(people, source, tmp_path):
-    run, other_rows = SecretKey.generate(), write(people.slice(1), tmp_path / "other.parquet")
-    other = {"color": ["red", "blue", "green", "unused", None], "size": [0, 1, 2, 3]}
-    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=20)
-    releases = [
-        {},
-        {"keep": ["number"]},
-        {"run": SecretKey.generate()},
-        {"run": None},
-        {"transformer": encoder(random_state=None, ledger=ledger, epsilon=1.5)},
-        {"transformer": encoder(random_state=None, ledger=ledger, categories=other)},
-        {"source": other_rows},
-    ]
-    for _ in range(2):
-        keyed = encoder(random_state=None, ledger=ledger, memoize=True, secret_key=SecretKey.generate())
-        releases.append({"transformer": keyed, "person": "number"})
-    reports = []
-    for number, release in enumerate(releases):
-        given = {"source": source, "transformer": encoder(random_state=None, ledger=ledger), "run": run} | release
-        path = privatize_file(destination=tmp_path / f"{number}.parquet", **given)
-        reports.append(repr(read(path)["color"].to_pylist()[:9_000]))
-    assert len(set(reports)) == len(ledger.charges()) == len(releases)
-    write(people.slice(2), source)  # other rows in a file of the same name
-    privatize_file(source, tmp_path / "again.parquet", encoder(random_state=None, ledger=ledger), run=run)
-    assert len(ledger.charges()) == len(releases) + 1
 
 
 def test_file_of_another_process_is_not_overwritten(source, tmp_path, monkeypatch):

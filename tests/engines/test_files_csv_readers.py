@@ -87,17 +87,6 @@ def test_both_readers_refuse_an_open_quote_at_the_end(tmp_path, rows):
     assert "a quoted value is not closed" in read(path, ",")
 
 
-@pytest.mark.parametrize("length", [131_072, 131_073])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_both_readers_limit_the_length_of_a_value(tmp_path, length, end):
-    path = tmp_path / "in.csv"
-    path.write_bytes(end.join(["a,b", "x,y", f"x,{'y' * length}", "x,y", ""]).encode())
-    if length == 131_072:
-        assert len(read(path, ",")[1]["b"]) == 3
-    else:
-        assert "line 3: a quoted value is not closed, is followed by other text or is too long" in read(path, ",")
-
-
 def test_error_names_the_line_after_many_rows(tmp_path):
     path, rows = tmp_path / "in.csv", "f,1\n" * 400_000
     path.write_text(f"sex,n\n{rows}m,1,SECRET\n{rows}")

@@ -15,7 +15,7 @@ from sklearn.compose import ColumnTransformer
 import skdp
 from skdp.testing import privatizer_checks
 from tests.conftest import often
-from tests.local.transformers import PEOPLE, TRANSFORMERS, VALUES, every_transformer
+from tests.local.transformers import TRANSFORMERS, every_transformer
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -108,29 +108,6 @@ def test_reports_of_another_transformer_raise_an_error(name):
     spoiled.iloc[0, -1] = 10**6 + 0.5
     with pytest.raises(ValueError, match=r"report|number|hold"):
         transformer.tally(spoiled)
-
-
-def test_run_with_another_name_class_or_guarantee_is_charged(tmp_path):
-    def fitted(epsilon=1.0, kind=skdp.RandomizedResponseEncoder, values=VALUES):
-        return kind(epsilon, categories=values, ledger=ledger).fit(PEOPLE[list(values)])
-
-    for path in (None, tmp_path / "ledger.sqlite"):
-        ledger = skdp.PrivacyLedger(path=path, epsilon=20.0)
-        releases = [
-            (fitted(), "a", 1.0),
-            (fitted(), "a", 1.0),
-            (fitted(5.0), "a", 6.0),
-            (fitted(kind=skdp.UnaryEncodingTransformer), "a", 7.0),
-            (fitted(), "x, run b", 8.0),
-            (fitted(), "b", 9.0),
-            (fitted(), "x, run b", 9.0),
-            (fitted(values={"sex": VALUES["sex"]}), "b", 10.0),
-            (fitted(), "b", 10.0),
-            (fitted(5.0), "a", 10.0),
-        ]
-        for transformer, run, spent in releases:
-            transformer._charge(run)
-            assert ledger.spent == (spent, 0)
 
 
 SEX = {"sex": ["f", "m"]}

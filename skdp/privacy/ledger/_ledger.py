@@ -440,15 +440,6 @@ class PrivacyLedger:
         ledger._book.close(message)
         return ledger
 
-    def _is_charged(self, guarantee: PrivacyGuarantee, title: str) -> bool:
-        """Check if there is a charge for a release with this name and guarantee."""
-        _, charges = self._book.snapshot()
-        # Charges are stored as JSON, in which some column names become text.
-        request = format_text(self._add_title(title)), guarantee.to_json()
-        return any(
-            request == (charged, stated.to_json()) for charged, stated, _ in charges
-        )
-
     def __repr__(self) -> str:
         # **Privacy.** The path is omitted, because the HTML of estimators contains this text.
         budget, spent = self._book.budget, "unknown"
