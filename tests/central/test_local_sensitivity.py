@@ -114,9 +114,9 @@ def test_proposal_keeps_its_delta_at_every_size(epsilon):
     assert describe(41 + 2 * threshold)[0] > 0.99
 
 
-@pytest.mark.parametrize(("epsilon", "beta", "delta"), diagonal([0.1, 1.0, 20.0], [None, 0.001], [DELTA, 0.9]))
-def test_smooth_sensitivity_keeps_its_delta_at_every_size(epsilon, beta, delta):
-    parameters = {"epsilon": epsilon, "beta": beta, "delta": delta}
+@pytest.mark.parametrize(("epsilon", "delta"), diagonal([0.1, 1.0, 20.0], [DELTA, 0.9]))
+def test_smooth_sensitivity_keeps_its_delta_at_every_size(epsilon, delta):
+    parameters = {"epsilon": epsilon, "delta": delta}
     worst = 0.0
     for n in [0, 1, 2, 3, 10, 50, 199, 200, 500, 2000, 20000]:
         first = describe_smooth(np.zeros(n), **parameters)
@@ -198,9 +198,9 @@ def test_invalid_arguments_raise_before_charge(release, parameters, message):
     assert ledger.spent == (0, 0)
 
 
-def test_too_large_beta_raises_an_error():
-    with pytest.raises(ValueError, match="`beta` must be smaller"):
-        smooth_sensitivity_release("mean", np.ones(9), bounds=(0, 1), epsilon=1.0, delta=1e-6, beta=0.9)
+def test_too_small_epsilon_of_smooth_sensitivity_raises_an_error():
+    with pytest.raises(ValueError, match="`epsilon` must be larger"):
+        smooth_sensitivity_release("mean", np.ones(9), bounds=(0, 1), epsilon=1e-7, delta=1e-6)
 
 
 @pytest.mark.parametrize("release", [propose_test_release, smooth_sensitivity_release])

@@ -37,17 +37,14 @@ BOUNDS = (0, 100)
 
 def theirs_of(ours):
     """Return scikit-learn's transformer with the released quantiles."""
-    theirs = QuantileTransformer(n_quantiles=ours.n_quantiles, output_distribution=ours.output_distribution)
+    theirs = QuantileTransformer(n_quantiles=ours.n_quantiles)
     theirs.fit(np.zeros((ours.n_quantiles, ours.n_features_in_)))
     theirs.quantiles_, theirs.references_ = ours.quantiles_, ours.references_
     return theirs
 
 
-@pytest.mark.parametrize("output_distribution", ["uniform", "normal"])
-def test_transform_equals_scikit_learn_on_the_released_quantiles(output_distribution):
-    ours = DPQuantileTransformer(
-        5.0, n_quantiles=30, output_distribution=output_distribution, bounds=BOUNDS, random_state=0
-    ).fit(ROWS)
+def test_transform_equals_scikit_learn_on_the_released_quantiles():
+    ours = DPQuantileTransformer(5.0, n_quantiles=30, bounds=BOUNDS, random_state=0).fit(ROWS)
     theirs = theirs_of(ours)
     some = np.vstack([ROWS[:50], [[0, 0], [100, 100], [-7, 300], [math.nan, 20], [math.inf, -math.inf]]])
     finite = some[:-1]
@@ -57,11 +54,9 @@ def test_transform_equals_scikit_learn_on_the_released_quantiles(output_distribu
     assert ours.inverse_transform(there) == pytest.approx(theirs.inverse_transform(there), nan_ok=True)
 
 
-@pytest.mark.parametrize("quantile_range", [(25.0, 75.0), (10, 50)])
-def test_transform_is_close_to_scikit_learn(quantile_range):
-    parameters = {"quantile_range": quantile_range}
-    ours = DPRobustScaler(20.0, bounds=BOUNDS, random_state=0, **parameters).fit(ROWS)
-    theirs = RobustScaler(**parameters).fit(ROWS)
+def test_transform_is_close_to_scikit_learn():
+    ours = DPRobustScaler(20.0, bounds=BOUNDS, random_state=0).fit(ROWS)
+    theirs = RobustScaler().fit(ROWS)
     assert ours.center_ == pytest.approx(theirs.center_, abs=0.2)
     assert ours.scale_ == pytest.approx(theirs.scale_, abs=0.3)
     theirs.center_, theirs.scale_ = ours.center_, ours.scale_
