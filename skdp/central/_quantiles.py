@@ -47,9 +47,6 @@ MAX_LOG_CANDIDATES = Fraction(20)
 # distance of a candidate from 0.
 N_OCTAVES = 32
 
-# Candidates per block, whose powers fit in the cache.
-MAX_BLOCK = 1 << 12
-
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
 
@@ -154,39 +151,21 @@ class Candidates:
         top = max(abs(self.first), abs(self.last), 1).bit_length() - 1
         return max(top - N_OCTAVES, 0), top
 
-    @cached_property
-    def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
-        """Powers of 100, (n_levels, 1), and their units; by bits of a distance, (64,), units before and a shift."""
-        lowest, top = self._octaves
-        spacings, units = np.array(self._levels).T
-        octaves = np.clip(np.arange(64) - 1, lowest, top)
-        return spacings[:, np.newaxis], units, (octaves - lowest) << top, top - octaves
-
-    def _sum_levels(self, candidate: Any) -> Any:
-        """Sum the units, for the powers of 100 that divide them, of the numbers from 0 to before a candidate."""
+    def _sum_levels(self, candidates: Any) -> Any:
+        """Sum the units, for the powers of 100 that divide them, of the numbers from 0 to before candidates."""
         # The number of multiples from 0 to before a candidate is the quotient, rounded up. It is
         # negative for a negative candidate.
-        if isinstance(candidate, int):
-            return -sum(
-                units * (-candidate // spacing) for spacing, units in self._levels
-            )
-        spacings, units, *_ = self._tables
-        return -(units @ (-candidate // spacings))
+        return sum(-units * (-candidates // spacing) for spacing, units in self._levels)
 
-    def _sum_octaves(self, candidate: Any) -> Any:
-        """Sum the units, for their distances from 0, of the numbers from 0 to before a candidate."""
+    def _sum_octaves(self, candidates: Any) -> Any:
+        """Sum the units, for their distances from 0, of the numbers from 0 to before candidates."""
         lowest, top = self._octaves
-        is_negative = candidate < 0
+        is_negative = candidates < 0
         # The number of distances from 0 to before the candidate, or up to a negative one itself.
-        size = abs(candidate) + is_negative
-        if isinstance(size, int):
-            octave = min(max(size.bit_length() - 1, lowest), top)
-            units = ((octave - lowest) << top) + (size << (top - octave))
-            # The sum is negative, without the units of 0.
-            return (1 << (top - lowest)) - units if is_negative else units
-        *_, before, shifts = self._tables
-        n_bits = np.frexp(size)[1]
-        units = before[n_bits] + (size << shifts[n_bits])
+        sizes = abs(candidates) + is_negative
+        octaves = np.clip(np.frexp(sizes)[1].astype(np.int64) - 1, lowest, top)
+        units = ((octaves - lowest) << top) + (sizes << (top - octaves))
+        # The sum is negative, without the units of 0, for a negative candidate.
         return np.where(is_negative, (1 << (top - lowest)) - units, units)
 
     @cached_property
@@ -200,14 +179,11 @@ class Candidates:
         length = self._sum_levels(self.last + 1) - self._units_before[0]
         return int(-(-(N_OCTAVES << self._octaves[1]) // length))
 
-    def find_start(self, candidate: Any) -> Any:
-        """Return the start of the interval of a candidate on the line; the interval ends at the next start."""
-        if not isinstance(candidate, int) and len(candidate) > MAX_BLOCK:
-            blocks = np.array_split(candidate, -(-len(candidate) // MAX_BLOCK))
-            return np.concatenate(list(map(self.find_start, blocks)))
+    def find_start(self, candidates: Any) -> Any:
+        """Return the starts of the intervals of candidates on the line; an interval ends at the next start."""
         of_levels, of_octaves = self._units_before
-        before = self._scale * (self._sum_levels(candidate) - of_levels)
-        return before + self._sum_octaves(candidate) - of_octaves
+        before = self._scale * (self._sum_levels(candidates) - of_levels)
+        return before + self._sum_octaves(candidates) - of_octaves
 
     @cached_property
     def length(self) -> int:
@@ -220,8 +196,8 @@ class Candidates:
         edges = [self.first]
         for octave in range(self._octaves[0] + 1, self._octaves[1] + 2):
             edges += [1 - (1 << octave), 1 << octave]
-        inside = sorted({edge for edge in edges if self.first <= edge <= self.last})
-        return inside, list(map(self.find_start, inside))
+        inside = np.unique([edge for edge in edges if self.first <= edge <= self.last])
+        return inside.tolist(), self.find_start(inside).tolist()
 
     def find_candidate(self, cut: int) -> int:
         """Return the candidate of a cut of the line, in units of ``1 / VALUE_MASS``."""
@@ -234,7 +210,7 @@ class Candidates:
         edges, starts = self._edges
         index = bisect_right(starts, position) - 1
         edge = edges[index]
-        units_of_octave = self._sum_octaves(edge + 1) - self._sum_octaves(edge)
+        units_of_octave = int(self._sum_octaves(edge + 1) - self._sum_octaves(edge))
         rest = position - starts[index] + units_of_octave * edge
         rest += self._scale * self._sum_levels(edge)
         blocks = []
@@ -302,14 +278,6 @@ class Masses:
         part = min((cut - start * VALUE_MASS) // width, VALUE_MASS)
         n_before, n_until = self.n_before[cell : cell + 2].tolist()
         return VALUE_MASS * n_before + part * (n_until - n_before)
-
-    def find_first_cut(self, mass: int) -> int:
-        """Return the first cut with at least a mass on its left, see `find_first_cuts`."""
-        cell = int(self.n_before.searchsorted(-(-mass // VALUE_MASS))) - 1
-        n_before, n_until = self.n_before[cell : cell + 2].tolist()
-        part = -((VALUE_MASS * n_before - mass) // (n_until - n_before))
-        start = int(self.starts[cell])
-        return start * VALUE_MASS + part * int(self._widths[cell])
 
     def find_first_cuts(self, masses: NDArray[Any]) -> list[int]:
         """Return the first cut with at least a mass on its left, for masses from 1 to the mass of all values.
@@ -663,7 +631,9 @@ class CutScores:
         """Minus the best score."""
         start, _ = self._masses_of_limits
         mass = -(-self._target // self.fraction.denominator)  # rounded up
-        nearest = self.masses.find_first_cut(mass) if mass > start else self.low
+        nearest = self.low
+        if mass > start:
+            (nearest,) = self.masses.find_first_cuts(np.array([mass], object))
         return min(self._distance(nearest), self._distance(max(nearest - 1, self.low)))
 
     def find_cuts_within(self, deficits: Sequence[int]) -> list[tuple[int, int]]:
