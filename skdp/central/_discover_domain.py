@@ -64,7 +64,6 @@ from skdp.tables import (
     to_numbers,
     to_object_list,
     type_of_column,
-    unwrap,
 )
 
 # The days since 1970 that a date can represent.
@@ -73,9 +72,6 @@ MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).t
 # Smallest and largest power of 2 of the distance of a cell from the center. Smaller distances
 # are counted in the cell of the center, and larger distances in the outer cells.
 MIN_POWER, MAX_POWER = -200, 200
-
-# Format of floats: number of bits of the fraction, and bias of the exponent.
-FRACTION_BITS, EXPONENT_BIAS = 52, 1023
 
 # The constants below were tuned by the task "bounds" of benchmarks/central_statistics.py at
 # epsilon 1: half or twice of each changes errors of means of twenty columns by less than a
@@ -353,33 +349,18 @@ def _count_texts(column: Any) -> Counter[str | None]:
     """Count strings and missing values; ignore other objects."""
     # An error for other objects would reveal that such a record exists. Methods of
     # subclasses of str are not called, because they may run any code.
+    values = to_object_list(column)
+    if set(map(type, values)) <= {str, float, type(None)}:
+        pairs: Iterable[tuple[Any, int]] = Counter(values).items()
+    else:
+        pairs = ((value, 1) for value in values)
     counts: Counter[str | None] = Counter()
-    for value, n in _count_cells(column):
+    for value, n in pairs:
         if issubclass(type(value), str):
             counts[str.__str__(value)] += n
         elif is_missing(value):
             counts[None] += n
     return counts
-
-
-def _count_cells(column: Any) -> Iterable[tuple[Any, int]]:
-    """Return values of a column, and how often each of them occurs; the pairs of equal values add up."""
-    library, stored = unwrap(column)
-    if library == "pandas" and isinstance(stored.dtype, pd.CategoricalDtype):
-        # Missing values have the code -1.
-        counts = np.bincount(stored.cat.codes.to_numpy() + 1).tolist()
-        pairs = zip([None, *stored.dtype.categories], counts, strict=False)
-        return [(value, n) for value, n in pairs if n]
-    if library in ("polars", "pyarrow") and type_of_column(stored) == "string":
-        series = nw.from_native(stored, series_only=True).alias("value")
-        table = series.value_counts(name="count")
-        return zip(
-            to_object_list(table["value"].to_native()), table["count"], strict=True
-        )
-    values = to_object_list(column)
-    if set(map(type, values)) <= {str, float, type(None)}:
-        return Counter(values).items()
-    return ((value, 1) for value in values)
 
 
 # Planning and releasing
@@ -599,17 +580,18 @@ class Cells:
         """
         with np.errstate(over="ignore"):
             finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.center)
-        # The first bits of a float are its exponent and the cell between two powers of 2.
-        # A cell includes its lower edge, so the bits of a negative number are decreased by
-        # 1. The outer cells include all numbers beyond them.
-        octave = self.cells_per_octave
+        # A cell includes its lower edge, so the distance of a negative number is decreased
+        # by one bit. The outer cells include all numbers beyond them.
         is_negative = finite < 0
-        bits = np.abs(finite).view(np.int64) - is_negative
-        steps = (bits >> (FRACTION_BITS - (octave.bit_length() - 1))) + 1
-        steps -= (EXPONENT_BIAS + MIN_POWER) * octave
-        np.clip(steps, 0, self.n_side_cells, out=steps)
-        np.negative(steps, out=steps, where=is_negative)
-        steps += self.n_side_cells
+        distances = np.abs(finite)
+        distances[is_negative] = np.nextafter(distances[is_negative], 0.0)
+        # Fractions from 1/2 to below 1.
+        fractions, powers = np.frexp(np.maximum(distances, 2.0 ** (MIN_POWER - 1)))
+        octave = self.cells_per_octave
+        steps = ((2 * fractions - 1) * octave).astype(np.int64) + 1
+        steps += (powers - 1 - MIN_POWER) * octave
+        steps = np.clip(steps, 0, self.n_side_cells)
+        steps = np.where(is_negative, -steps, steps) + self.n_side_cells
         counts = np.bincount(steps, minlength=2 * self.n_side_cells + 1)
         return np.append(counts, np.isnan(numbers).sum())
 
