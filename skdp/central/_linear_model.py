@@ -70,9 +70,6 @@ from skdp.randomness import ByteSource
 from skdp.readers import LargeTable
 from skdp.tables import Table
 
-# Integer that represents a residual at its limit.
-RESIDUAL_UNIT = 1 << 14
-
 # Largest fraction of the rows whose residuals are clipped.
 MAX_CLIPPED_FRACTION = 0.2
 
@@ -339,9 +336,9 @@ class TargetRows:
         remaining = 1 - self.products_fraction - SCORES - sum(COUNTS)
         return self._bound_noise(
             remaining * part / sum(GRADIENTS),
-            UNIT * RESIDUAL_UNIT,
+            UNIT**2,
             self.n_inputs,
-            self.rows.square * RESIDUAL_UNIT**2,
+            self.rows.square * UNIT**2,
         )
 
     def _bound_noise(
@@ -384,7 +381,7 @@ class TargetRows:
                 precision = 0.0  # earlier steps clip more residuals
             gradient = self._measure_gradient(coefficients, limit, noise, source)
             change = products.inverse @ (gradient - products.penalties @ coefficients)
-            error = to_float(max(noise.std, Fraction(1))) / (UNIT * RESIDUAL_UNIT)
+            error = to_float(max(noise.std, Fraction(1))) / UNIT**2
             # The noise of the products is multiplied by the distance from the solution.
             distance = max(distance, float(change @ change))
             variance = (limit * error) ** 2 + products.error**2 * distance
@@ -450,7 +447,7 @@ class TargetRows:
             coefficients[:, np.newaxis], lambda block, _: weighted[block]
         )
         noisy = noise.add_floats(source, exact[:, 0])
-        return noisy * (limit / (UNIT * RESIDUAL_UNIT))
+        return noisy * (limit / UNIT**2)
 
     def _choose_limit(
         self,
@@ -466,7 +463,7 @@ class TargetRows:
         the budget.
         """
         # Number of rows with gradients of the largest norm that add up to the norm of the noise.
-        largest = math.sqrt(self.rows.square) * RESIDUAL_UNIT
+        largest = math.sqrt(self.rows.square) * UNIT
         n_clipped = math.sqrt(self.n_inputs) * to_float(gradient_noise.std) / largest
         n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
         sizes = np.abs(self._find_residuals(coefficients))
@@ -482,16 +479,16 @@ class TargetRows:
     ) -> NoisyProducts:
         """Measure the sums over rows of products of gradients with clipped residuals, in units of the squared limit."""
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
-        factors = self.rows.factors * np.abs(clipped) / RESIDUAL_UNIT
+        factors = self.rows.factors * np.abs(clipped) / UNIT
         noise = self.product_noise(SCORES)
         scores = self.rows.measure_products(factors, noise, source)
         return NoisyProducts(scores, to_row_units(noise.std))
 
 
 def clip_residuals(residuals: Floats, limit: float) -> Floats:
-    """Clip residuals at a limit, and convert them to integers up to `RESIDUAL_UNIT`."""
-    scaled = residuals * (RESIDUAL_UNIT / limit)
-    return np.rint(np.clip(scaled, -RESIDUAL_UNIT, RESIDUAL_UNIT))
+    """Clip residuals at a limit, and convert them to integers up to `UNIT`."""
+    scaled = residuals * (UNIT / limit)
+    return np.rint(np.clip(scaled, -UNIT, UNIT))
 
 
 def warn_of_missing_delta() -> None:

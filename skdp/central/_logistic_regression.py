@@ -31,7 +31,6 @@ from skdp.central._rows import (
     explain_dependence,
     explain_noise,
     invert,
-    map_blocks,
     move_sums,
     shrink_jointly,
     to_row_units,
@@ -52,9 +51,6 @@ LOGIT_UNIT = 1 << 10
 # Logits are clipped to this size: a change of probability by ``e**-16`` is less than a
 # step of residuals.
 MAX_LOGIT = 16
-
-# The probability of the less probable class, by the absolute logit in steps.
-SMALLER = expit(-np.arange(MAX_LOGIT * LOGIT_UNIT + 1) / LOGIT_UNIT)
 
 # Smallest eigenvalue of second derivatives, in norms of their noise, for intervals. They are
 # shrunk toward expected ones, and standard errors contain the remaining noise, so less is
@@ -203,7 +199,7 @@ def to_logits(products: Floats) -> Logits:
 
 def find_smaller(logits: Logits) -> Floats:
     """Return the probability of the less probable class of each row, (n_rows,), for two classes."""
-    return SMALLER.take(np.abs(logits[:, 0]))
+    return expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
 
 
 def find_constants(class_counts: Floats) -> Floats:
@@ -412,12 +408,8 @@ class Descent:
             return curvature
         factors = self.rows.factors
         if self.loss.n_outputs == 1:
-            half = units[0] / 2
-            factors = map_blocks(
-                lambda f, t: f * np.sqrt(np.minimum(find_smaller(t) / half, 1.0)),
-                factors,
-                logits,
-            )
+            relative = find_smaller(logits) / (units[0] / 2)
+            factors = factors * np.sqrt(np.minimum(relative, 1.0))
         measured = self._measure_quarter(factors, noise, source)
         sums = [
             measured.shrink_toward(one).sums * unit
@@ -483,7 +475,7 @@ class Descent:
         # Less two standard deviations of the noisy count, so that with few rows, noise does
         # not allow more clipped rows.
         n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(counts.std)
-        norms = map_blocks(lambda f, s: f**2 * (s + constant), factors, squares)
+        norms = factors**2 * (squares + constant)
         square, _ = choose_limit(
             partial(count_norms, squares=norms),
             rows.square,
@@ -491,15 +483,11 @@ class Descent:
             source,
             max_longer=n_clipped,
         )
-        del norms
-        largest = map_blocks(lambda s: np.sqrt(square / (s + constant)), squares)
-        largest *= 1 - 2.0**-40
-        np.minimum(factors, largest, out=factors)
+        largest = np.sqrt(square / (squares + constant)) * (1 - 2.0**-40)
+        factors = np.minimum(factors, largest)
         noise = self._product_noise(square, mu_squared * INFORMATION - steps.spent)
         information = self._measure_quarter(factors, noise, source)
-        np.square(rows.factors, out=factors)
-        factors *= np.abs(residuals)
-        factors /= RESIDUAL_UNIT // 2
+        factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
         noise = self._product_noise(rows.square, mu_squared * SCORES)
         return information, self._measure_quarter(factors, noise, source)
 

@@ -303,8 +303,7 @@ def _noisy_covariance(
     max_long_rows = 20 * 2 * math.sqrt(size) * to_row_units(unit_noise.std)
     max_fraction = 0.5  # of rows that are shortened
     limits = {"max_fraction": max_fraction, "max_longer": max_long_rows}
-    centered = center_rows(rows, budget, source, **limits)
-    rows = centered.rows
+    rows, middle, _, error_of_rows = center_rows(rows, budget, source, **limits)
     sizes = Noise.from_budget(budget * Fraction(1, 32))
     square, _ = choose_limit(
         rows.count_all, rows.largest_square, sizes, source, **limits
@@ -320,11 +319,11 @@ def _noisy_covariance(
 
     # The noisy number of rows is at least the size of its noise, and at least 1.
     constant_value = constant / UNIT
-    n_rows = max(float(sums[-1, -1]) / constant_value**2, 3 * centered.error, 1.0)
+    n_rows = max(float(sums[-1, -1]) / constant_value**2, 3 * error_of_rows, 1.0)
     mean_shift = np.clip(sums[-1, :-1] / constant_value / n_rows, -2, 2)
     matrix = sums[:-1, :-1] / n_rows - np.outer(mean_shift, mean_shift)
     error = to_row_units(noise.std) / n_rows
-    mean = centered.middle / UNIT + mean_shift
+    mean = middle / UNIT + mean_shift
     return matrix, mean, (error, min(error / constant_value**2, 1.0))
 
 

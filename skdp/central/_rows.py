@@ -156,10 +156,8 @@ class Rows:
         """Return the factor of each row, at most 1, that shortens it to a squared norm of at most `square`."""
         # Three roundings increase a factor by less than 2**-50. Products are truncated
         # toward 0, which does not increase the norm.
-        factors = np.ones(len(self.squares))
-        long = np.flatnonzero(self.squares > square)
-        factors[long] = np.sqrt(square / self.squares[long]) * (1 - 2.0**-40)
-        return factors
+        shortened = np.sqrt(square / np.maximum(self.squares, 1)) * (1 - 2.0**-40)
+        return np.where(self.squares > square, shortened, 1.0)
 
     def counts(self, limits: Sequence[int]) -> Integers:
         """Count the rows by squared norm between successive ascending limits; the last count includes longer rows."""
@@ -173,8 +171,8 @@ class Rows:
         """Sum the rows, (n_columns,); longer rows are shortened to the L2 norm whose square is `square`."""
         factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
         for block, part in self.blocks():
-            _shorten(part, factors[block])
-            total += (np.ones(len(part)) @ part).astype(np.int64)
+            shortened = np.trunc(part * factors[block, np.newaxis])
+            total += shortened.sum(axis=0).astype(np.int64)
         return total
 
     def moments(self, factors: Floats, constant: int) -> Integers:
@@ -184,21 +182,14 @@ class Rows:
         (n_columns + 1, n_columns + 1).
         """
         size = self.n_columns + 1
-        total, products = np.zeros((size, size), np.int64), np.zeros((size, size))
+        total = np.zeros((size, size), np.int64)
         for block, part in self.blocks(n_more=1):
             part[:, -1] = constant
-            _shorten(part, factors[block])
-            # ``part.T @ part`` by groups of columns, because the routine of BLAS for a
-            # matrix and its transpose is slow: it takes ten times as long for 3 columns,
-            # and twice as long for 30.
-            for first in range(0, size - 1, 4):
-                group = part[:, first : min(first + 4, size - 1)]
-                products[first : first + group.shape[1], first:] = (
-                    group.T @ part[:, first:]
-                )
-            products[-1, -1] = part[:, -1] @ part[:, -1]
-            total += products.astype(np.int64)
-        return np.triu(total) + np.triu(total, 1).T
+            shortened = np.trunc(part * factors[block, np.newaxis])
+            # The routine of BLAS for a matrix and its transpose takes up to ten times as long
+            # as the routine for two matrices.
+            total += (shortened.T @ shortened.copy()).astype(np.int64)
+        return total
 
     def center(self, middle: NDArray[np.int16]) -> Rows:
         """Subtract a public row of integers, (n_columns,), with absolute values below `UNIT`, in place."""
@@ -279,24 +270,6 @@ def round_axes(axes: Floats) -> Floats:
     return np.rint(axes * scale) / scale
 
 
-def _shorten(part: Floats, factors: Floats) -> None:
-    """Multiply rows of integers by factors of at most 1, (n_rows,), in place, and truncate toward 0."""
-    long = np.flatnonzero(factors < 1)
-    if 4 * len(long) > len(part):
-        part *= factors[:, np.newaxis]
-        np.trunc(part, out=part)
-    else:
-        part[long] = np.trunc(part[long] * factors[long, np.newaxis])
-
-
-def map_blocks(function: Callable[..., Floats], *arrays: NDArray[Any]) -> Floats:
-    """Compute a number of each row, (n_rows,), from arrays by rows, in blocks, which need little memory."""
-    numbers = np.empty(len(arrays[0]))
-    for block in slice_rows(len(numbers), 1):
-        numbers[block] = function(*(array[block] for array in arrays))
-    return numbers
-
-
 def find_gain(
     products: NoisyProducts, estimate: Floats, shrunk: Floats, covariance: Floats
 ) -> float:
@@ -346,22 +319,8 @@ def warn_of_few_rows(n_rows: float, error: float) -> bool:
 _N_NORMS = 24
 
 
-@dataclass(frozen=True, eq=False)
-class CenteredRows:
-    """Rows centered at a noisy mean."""
-
-    rows: Rows
-    # The subtracted mean.
-    middle: NDArray[np.int16]
-    # The noisy number of rows.
-    n_rows: float
-    # The standard deviation of `n_rows`.
-    error: float
-
-
 # Bins of the size of a value: successive powers of 2, of which the last is twice `UNIT`.
 _N_SIZES = 16
-_SIZES = np.frexp(np.arange(1 << 15))[1].astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +345,7 @@ def count_sizes(rows: Rows) -> Integers:
     counts = np.zeros(rows.n_columns * _N_SIZES, np.int64)
     starts = np.arange(rows.n_columns) * _N_SIZES
     for block in slice_rows(*rows.positions.shape):
-        sizes = _SIZES[np.abs(rows.positions[block])]
+        sizes = np.frexp(rows.positions[block].astype(np.float32))[1]
         # In the order of the memory.
         counts += np.bincount((sizes + starts).ravel("K"), minlength=len(counts))
     return counts.reshape(rows.n_columns, _N_SIZES)
@@ -432,10 +391,8 @@ def whiten(rows: Rows, mu_squared: Fraction, source: ByteSource) -> WhiteRows:
     max_longer = 20 * math.sqrt((n_columns + 1) / mu_squared)
     limits = {"max_fraction": 0.2, "max_longer": max_longer}
     budget = PrivacyBudget("mu", mu_squared)
-    centered = center_rows(rows, budget, source, **limits)
-    rows, n_rows = centered.rows, max(centered.n_rows, 3 * centered.error, 1.0)
-    middle = centered.middle
-    del centered  # with the rows, before they are rotated
+    rows, middle, n_rows, error = center_rows(rows, budget, source, **limits)
+    n_rows = max(n_rows, 3 * error, 1.0)
 
     sizes = Noise.gaussian(mu_squared / 32, n_columns)
     scales = choose_scales(rows, n_rows, max_longer, sizes, source)
@@ -478,10 +435,11 @@ def center_rows(
     *,
     max_fraction: float,
     max_longer: float,
-) -> CenteredRows:
+) -> tuple[Rows, NDArray[np.int16], float, float]:
     """Center rows at their noisy mean, for three of 32 parts of a budget.
 
-    In this mean, at most `max_fraction` of the rows and at most `max_longer` rows are shortened, up to noise.
+    In this mean, at most `max_fraction` of the rows and at most `max_longer` rows are shortened, up to noise. Also
+    return the subtracted mean, the noisy number of rows, and the standard deviation of its noise.
     """
     sizes = Noise.from_budget(budget * Fraction(1, 32))
     square, n_rows = choose_limit(
@@ -501,7 +459,7 @@ def center_rows(
     sums = means.add_floats(source, rows.add_up(partial(Rows.total, square=square)))
     mean = np.rint(sums / max(n_rows, error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
-    return CenteredRows(rows.center(middle), middle, n_rows, error)
+    return rows.center(middle), middle, n_rows, error
 
 
 def count_norms(limits: Sequence[int], squares: Floats) -> Integers:
