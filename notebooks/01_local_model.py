@@ -115,7 +115,9 @@ occupation = adult[["occupation"]].dropna()
 occupations = load_adult(dropna=True).domain.select(
     ["occupation"]
 )  # values listed in the documentation of the data
-bits = UnaryEncodingTransformer(math.log(9), variant="symmetric", categories=occupations)
+bits = UnaryEncodingTransformer(
+    math.log(9), variant="symmetric", categories=occupations
+)
 reports = bits.fit_transform(occupation)
 print(bits.guarantee_)
 reports.iloc[:3, :6]

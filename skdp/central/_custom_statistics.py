@@ -23,7 +23,7 @@ from skdp.base import (
     to_float_columns,
 )
 from skdp.central._base import charge
-from skdp.central._sums import GRID, clip_floats, from_grid, to_grid
+from skdp.central._sums import GRID, from_grid, to_grid
 from skdp.central.statistics import Noise, to_float
 from skdp.exact import exp_bounds, log_upper
 from skdp.pages import warn
@@ -185,13 +185,13 @@ def sample_and_aggregate(
     totals = sum(positions, np.zeros(len(limits), object))
 
     total_noise, number_noise = _make_noises(budget, len(limits))
-    totals = np.array(total_noise.add(source, totals.tolist()), object)
+    noisy_totals = total_noise.add_floats(source, totals)
     (n_values,) = number_noise.add(source, [len(positions)])
     n_failed = n_chunks - n_values
     released = 2 * n_values >= n_chunks
     values = errors = np.full(len(limits), math.nan)
     if released:
-        means = clip_floats(totals) / to_float(n_values)
+        means = noisy_totals / to_float(n_values)
         # To first order, the standard deviation of the ratio of two noisy numbers, times
         # the number of chunks with a value.
         scaled_errors = np.hypot(
@@ -535,6 +535,8 @@ def _divide_epsilon(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fract
 
 class _PrivateStatistic:
     """A statistic of a private table, clipped to public bounds, and its local sensitivity at each distance."""
+
+    local_sensitivity: Callable[[int], Fraction]
 
     def __init__(
         self, statistic: Any, X: Any, bounds: Any, local_sensitivity: Any

@@ -13,7 +13,6 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from sklearn.base import BaseEstimator
 
 from skdp._arrays import Floats, Integers
@@ -27,13 +26,13 @@ from skdp.base import (
 )
 from skdp.central._base import charge
 from skdp.central.statistics import (
-    MAX_NOISY_COUNT,
     Batches,
     Noise,
     limit_persons,
     read_persons,
     rows_within,
     split_persons,
+    to_float,
     warn_user,
 )
 from skdp.domain import (
@@ -620,11 +619,8 @@ class NoisyCellCounts:
         cls, cells: Cells, counts: Integers, noise: Noise, source: ByteSource
     ) -> NoisyCellCounts:
         """Add noise to the counts of a column by cell, (n_cells + 1,) with the missing values last."""
-        noisy = np.clip(
-            counts + noise.draw(source, counts.size), -MAX_NOISY_COUNT, MAX_NOISY_COUNT
-        )
-        error = min(max(noise.std, Fraction(1, 2)), Fraction(MAX_NOISY_COUNT))
-        return cls(cells, noisy.astype(float), float(error))
+        error = to_float(max(noise.std, Fraction(1, 2)))
+        return cls(cells, noise.add_floats(source, counts), error)
 
     @property
     def has_missing(self) -> bool:

@@ -27,11 +27,11 @@ from skdp.central._base import CentralTransformer, Plan, Unknown, check_unique_n
 from skdp.central._sums import GRID, from_grid, shrink_shifts, sum_by_cells
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
-    MAX_NOISY_COUNT,
     Batches,
     Noise,
     declared_domain,
     encode_declared,
+    to_float,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyGuarantee, PrivacyLedger, Rho
@@ -397,7 +397,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         # Sums of distances in units of the width of the bounds, `2 * GRID` steps, and the
         # variance of their noise; shape (n_categories of all columns, 2).
         noisy_distances = noise.add_floats(source, distances) / (2 * GRID)
-        error = float(min(noise.std, Fraction(MAX_NOISY_COUNT))) / (2 * GRID)
+        error = to_float(noise.std) / (2 * GRID)
         distance_variance = error**2
         # The distances of a value to both bounds add up to 1, and their difference is its
         # position from -1 to 1. Both sums have twice the noise variance of a distance, and
@@ -405,12 +405,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         n_rows = noisy_distances.sum(axis=1)
         totals = noisy_distances[:, 0] - noisy_distances[:, 1]
         (noisy_squares,) = squares_noise.add(source, [sum_of_squares])
-        noisy_squares = min(max(noisy_squares, -MAX_NOISY_COUNT), MAX_NOISY_COUNT)
         means = ShrunkMeans.estimate(
             n_rows,
             totals,
             sizes=domain.sizes,
-            sum_of_squares=noisy_squares / GRID,
+            sum_of_squares=to_float(noisy_squares) / GRID,
             variance=2 * distance_variance,
         )
         self.domain_ = domain

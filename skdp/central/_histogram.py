@@ -32,7 +32,6 @@ from skdp.central._ranges import (
 )
 from skdp.central._sums import GRID, sum_by_cells
 from skdp.central.statistics import (
-    MAX_NOISY_COUNT,
     Batches,
     Estimate,
     Noise,
@@ -256,7 +255,7 @@ class DPHistogram(WeightedStatistic):
         is_flat = len(tree.sizes) == 1
         self.method_ = "flat" if is_flat else "hierarchical"
         self.branching_ = tree.branching
-        std_error = min(to_float(noise.std), MAX_NOISY_COUNT)
+        std_error = to_float(noise.std)
         unit = 1.0 if max_weight is None else max_weight / GRID
         self.std_error_ = np.sqrt(std_error**2 * tree.cell_variances) * unit
         estimates = noisy[0] if is_flat else tree.estimate(noisy)

@@ -33,12 +33,12 @@ from skdp.central._supervised import (
     SupervisedStatistic,
 )
 from skdp.central.statistics import (
-    MAX_NOISY_COUNT,
     Batches,
     Noise,
     count_cells,
     declared_domain,
     encode_declared,
+    to_float,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
@@ -79,7 +79,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         self, classes: Classes, counts: Floats, error: Fraction
     ) -> None:
         """Set the noisy number of rows of each class, with the standard deviation `error` of its noise, and priors."""
-        noise = float(min(error, Fraction(MAX_NOISY_COUNT)))
+        noise = to_float(error)
         warn_of_few_rows(counts.sum(), noise * np.sqrt(len(counts)))
         self.classes_ = classes.values
         self.class_count_ = np.maximum(counts, 0.0)
@@ -260,9 +260,8 @@ class DPCategoricalNB(NaiveBayes):
         n_rows = np.average(by_table, axis=0, weights=weights)
         error_of_rows = error / Fraction(float(np.sqrt(weights.sum())))
         self._set_class_counts(classes, n_rows, error_of_rows)
-        error_of_count = float(min(error, Fraction(MAX_NOISY_COUNT)))
         self.feature_log_prob_ = [
-            _log_probabilities(table, error_of_count) for table in noisy
+            _log_probabilities(table, to_float(error)) for table in noisy
         ]
         self.domain_ = domain
 

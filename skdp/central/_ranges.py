@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +15,7 @@ from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Noise,
     bound_quantile,
+    to_float,
 )
 from skdp.domain import Categories, Domain, Interval, has_single_values
 from skdp.privacy import PrivacyBudget
@@ -306,9 +306,7 @@ def read_levels(
 
 def count_std(budget: PrivacyBudget, n_levels: int) -> float:
     """Return the standard deviation of the noise of one count."""
-    return float(
-        min(Noise.from_budget(budget / n_levels).std, Fraction(MAX_NOISY_COUNT))
-    )
+    return to_float(Noise.from_budget(budget / n_levels).std)
 
 
 def plan_hierarchy(size: int, budget: PrivacyBudget, method: str) -> Hierarchy:

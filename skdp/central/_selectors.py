@@ -37,9 +37,6 @@ from skdp.tables import Table
 # fewer columns.
 MAX_DEVIATIONS = 2.5
 
-# Integer that represents a weight of 1.
-WEIGHT_UNIT = 1 << 10
-
 
 class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     """Select the k features most associated with the target, with differential privacy.
@@ -231,9 +228,9 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         noise = Noise.from_budget(scores_budget, k * change, k * change**2)
         exact_scores = np.array([scores[column] for column in chosen], object)
         # UNIT represents MAX_DEVIATIONS standard deviations of a column, and of a numeric
-        # target. The root of a weight of 1 is the root of WEIGHT_UNIT.
+        # target. The root of a weight of 1 is the root of UNIT.
         score_unit = MAX_DEVIATIONS**2 if classes is None else MAX_DEVIATIONS
-        to_ratio = score_unit / (n_rows * UNIT**2 * math.sqrt(WEIGHT_UNIT))
+        to_ratio = score_unit / (n_rows * UNIT**2 * math.sqrt(UNIT))
         ratios = noise.add_floats(source, exact_scores) * to_ratio
         self._names = table.names[:-1]
         self.ranking_ = np.array(chosen)
@@ -313,7 +310,7 @@ class Contrasts:
     # The centered indicators of each class: (n_classes, n_classes); None for a numeric
     # target, whose position is the code of a row.
     table: Floats | None
-    # Weights of the squares, in steps of 1 / `WEIGHT_UNIT`.
+    # Weights of the squares, in steps of 1 / `UNIT`.
     weights: tuple[int, ...]
     # The largest weighted sum of squares of the target values of a row.
     max_squares: int
@@ -321,7 +318,7 @@ class Contrasts:
     @classmethod
     def for_number(cls) -> Contrasts:
         """Return the contrast of a numeric target."""
-        return cls(None, (WEIGHT_UNIT,), UNIT**2 * WEIGHT_UNIT)
+        return cls(None, (UNIT,), UNIT**3)
 
     @classmethod
     def from_classes(cls, counts: Floats) -> Contrasts:
@@ -336,7 +333,7 @@ class Contrasts:
             np.rint(UNIT * counts / counts.sum()), 1, UNIT - 1
         ).astype(int)
         table = UNIT * np.eye(len(proportions), dtype=int) - proportions
-        weights = WEIGHT_UNIT * UNIT // proportions
+        weights = UNIT**2 // proportions
         squares = table.astype(object) ** 2 @ weights.astype(object)
         return cls(table.astype(float), tuple(weights.tolist()), max(squares.tolist()))
 

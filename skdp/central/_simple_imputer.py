@@ -33,7 +33,6 @@ from skdp.central._sums import (
 from skdp.central.statistics import (
     Batches,
     Noise,
-    choice_loss,
     choice_name,
     choose,
     count_cells,
@@ -41,7 +40,7 @@ from skdp.central.statistics import (
     find_missing,
 )
 from skdp.domain import DomainLike
-from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho, laplace_loss
 from skdp.randomness import ByteSource
 from skdp.tables import (
     Table,
@@ -192,7 +191,11 @@ class DPSimpleImputer(CentralTransformer):
         column_budget = budget / len(rows.names)
         losses: tuple[Loss, ...] = ()
         if budget.kind == "epsilon":
-            losses = (replace(choice_loss(column_budget), count=len(rows.names)),)
+            # The loss of permute-and-flip is proportional to the change of the scores, which
+            # may be real numbers. So a change of scores can be divided into a chain of any
+            # number of smaller changes, as `laplace_loss` requires.
+            loss = laplace_loss(column_budget.amount)
+            losses = (replace(loss, count=len(rows.names)),)
         return Plan(
             (*self._count(rows), column_budget),
             mechanism=choice_name(budget),

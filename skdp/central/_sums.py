@@ -39,10 +39,6 @@ GRID = 1 << 29
 # products of rows are exact (2**(15 + 15 + 17) < 2**53).
 BLOCK = 1 << 17
 
-# Fewer rows of wide tables take longer, because each column is sliced.
-MIN_ROWS_PER_BLOCK = 256
-
-
 # The variance of a uniform distribution between the bounds, in squared half widths.
 UNIFORM_VARIANCE = 1 / 3
 
@@ -220,7 +216,7 @@ def read_weights(table: Table, max_weight: float) -> Floats:
 
 def slice_rows(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Divide rows into blocks whose numbers fit into the cache."""
-    step = max(MIN_ROWS_PER_BLOCK, BLOCK // max(n_columns, 1))
+    step = max(BLOCK // max(n_columns, 1), 1)
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
@@ -253,14 +249,6 @@ def sum_columns(
     return sums if missing else sums.check_finite(names)
 
 
-def clip_floats(numbers: NDArray[Any]) -> Floats:
-    """Convert noisy integers to floats, within a limit."""
-    # With a tiny epsilon, noise exceeds the largest float.
-    # NumPy 2.0 does not compare 64-bit integers with a larger limit.
-    limit = MAX_NOISY_COUNT**2
-    return np.clip(numbers.astype(object), -limit, limit).astype(float)
-
-
 @dataclass(frozen=True, eq=False)
 class NoisySums:
     """Noisy sums of groups as floats, in steps of the grid, and estimates: arrays (n_groups, n_columns)."""
@@ -289,8 +277,7 @@ class NoisySums:
         # D numbers of a group change by at most ``sqrt(D) * GRID``, the sensitivity for
         # Gaussian noise. Each group gets the whole epsilon, because a record is in one
         # group only.
-        noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
-        return cls.of(noisy, bounds, noise)
+        return cls.of(noise.add_by_group(source, numbers), bounds, noise)
 
     @classmethod
     def of(

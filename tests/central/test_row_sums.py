@@ -189,7 +189,6 @@ def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
 def test_order_of_rows_does_not_change_exact_sums(name, monkeypatch):
     model, target, *_ = MODELS[name]
     monkeypatch.setattr("skdp.central._sums.BLOCK", 3 * 4)  # other rows in each block
-    monkeypatch.setattr("skdp.central._sums.MIN_ROWS_PER_BLOCK", 1)
     table = TABLES[1].sample(400, replace=True, random_state=0)
     found = []
     for rows in (table, table[::-1], table.sample(frac=1, random_state=1)):
@@ -216,7 +215,6 @@ def test_sums_of_columns_are_equal_for_all_sizes_of_blocks(name, monkeypatch):
     found = []
     for block in (1 << 17, 3 * 4):
         monkeypatch.setattr("skdp.central._sums.BLOCK", block)
-        monkeypatch.setattr("skdp.central._sums.MIN_ROWS_PER_BLOCK", 1)
         fitted = estimator.fit(table)
         found.append(joblib.hash({name: value for name, value in vars(fitted).items() if name.endswith("_")}))
     assert found[0] == found[1]

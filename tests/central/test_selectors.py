@@ -39,10 +39,11 @@ def test_selection_with_little_noise_equals_scikit_learn(delta):
 @pytest.mark.parametrize(("budget", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])
 def test_scores_of_several_columns_share_their_budget(budget, growth, monkeypatch):
     """A row changes each of k scores, so noise for one score would reveal too much."""
-    draw, of_scores = Noise.draw, []
+    draw, of_scores = Noise.draw_each, []
     for k in (1, 3):
         drawn = []
-        monkeypatch.setattr(Noise, "draw", lambda noise, *more, drawn=drawn: drawn.append(noise) or draw(noise, *more))
+        watch = lambda noise, *more, drawn=drawn: drawn.append(noise) or draw(noise, *more)  # noqa: E731
+        monkeypatch.setattr(Noise, "draw_each", watch)
         DPSelectKBest(k=k, **DECLARED | {"epsilon": budget}).fit(TABLE, CLASSES)
         of_scores.append(max(drawn, key=lambda noise: noise.sensitivity))
     alone, together = of_scores

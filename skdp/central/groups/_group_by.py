@@ -44,7 +44,6 @@ from skdp.central._sums import (
     GRID,
     GroupSums,
     NoisySums,
-    clip_floats,
     sum_by_cells,
     sum_groups,
     warn_of_objects,
@@ -695,7 +694,7 @@ class DPGroupBy(WeightedStatistic):
         noisy: Any = None
         for noise in plan.noises:
             self._noise = *astuple(noise), unit
-            noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
+            noisy = noise.add_by_group(source, numbers)
         if threshold is not None:
             is_frequent = _find_frequent(noisy[:, 0], threshold)
             noisy = noisy[is_frequent]

@@ -13,7 +13,6 @@ from skdp.central.statistics._calibrated_noise import MAX_NOISY_COUNT as MAX_NOI
 from skdp.central.statistics._calibrated_noise import Estimate as Estimate
 from skdp.central.statistics._calibrated_noise import Noise as Noise
 from skdp.central.statistics._calibrated_noise import bound_quantile as bound_quantile
-from skdp.central.statistics._calibrated_noise import choice_loss as choice_loss
 from skdp.central.statistics._calibrated_noise import choice_name as choice_name
 from skdp.central.statistics._calibrated_noise import choose as choose
 from skdp.central.statistics._calibrated_noise import to_float as to_float

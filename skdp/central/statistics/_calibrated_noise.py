@@ -130,8 +130,11 @@ class Noise:
 
     def add_floats(self, source: ByteSource, numbers: NDArray[Any]) -> Floats:
         """Add noise to an array of integers, and return floats."""
-        drawn = self.draw(source, numbers.size).reshape(numbers.shape)
-        noisy = (numbers.astype(object) + drawn).astype(object)
+        return self.add_by_group(source, numbers.reshape(1, -1)).reshape(numbers.shape)
+
+    def add_by_group(self, source: ByteSource, numbers: NDArray[Any]) -> Floats:
+        """Add noise to groups of integers, (n_groups, size), of which a row changes one, and return floats."""
+        noisy = numbers.astype(object) + self.draw_each(source, *numbers.shape)
         return np.clip(noisy, -MAX_NOISY_SUM, MAX_NOISY_SUM).astype(float)
 
     @property
@@ -202,14 +205,6 @@ def choose(
 def choice_name(budget: PrivacyBudget) -> str:
     """Return the name of the mechanism of `choose`."""
     return "permute-and-flip" if budget.kind == "epsilon" else "exponential mechanism"
-
-
-def choice_loss(budget: PrivacyBudget) -> Loss:
-    """Return the privacy loss of `choose` for a budget in epsilon."""
-    # The loss of permute-and-flip is proportional to the change of the scores, which
-    # may be real numbers. So a change of scores can be divided into a chain of any
-    # number of smaller changes, as `laplace_loss` requires.
-    return laplace_loss(budget.amount)
 
 
 # Limit of the size of noisy counts and of their sums.

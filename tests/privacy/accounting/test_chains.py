@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.central.statistics import choice_loss
-from skdp.privacy import PrivacyBudget, PureLoss, exponential_loss, laplace_loss
+from skdp.privacy import PureLoss, exponential_loss, laplace_loss
 
 STEPS = 25
 
@@ -130,7 +129,7 @@ def test_choices_are_within_their_stated_loss(pmf):
     neighbors = (after.min(axis=2) == 0) & (after.max(axis=2) <= 2)
     for epsilon in (0.4, 2.0, 6.0):
         exact = Fraction(epsilon)
-        loss = choice_loss(PrivacyBudget("epsilon", exact)) if pmf is flip_pmf else exponential_loss(exact)
+        loss = laplace_loss(exact) if pmf is flip_pmf else exponential_loss(exact)
         orders = orders_of(loss)
         pmfs = np.array([pmf(tuple(scores), epsilon / 2) for scores in triples.tolist()])
         largest = np.zeros(STEPS)
