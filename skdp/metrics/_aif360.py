@@ -47,7 +47,7 @@ def to_aif360(
 
     Parameters
     ----------
-    X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features)
+    X : pandas, polars or pyarrow dataframe of shape (n_samples, n_features)
         Features, including the sensitive features. Numbers and booleans are kept. Other
         columns are replaced by a 0/1 column ``column=value`` for each value, or for
         each declared value of a pandas categorical or polars Enum column. The row index
@@ -77,8 +77,7 @@ def to_aif360(
     ImportError
         If aif360 is not installed.
     TypeError
-        If X is neither a dataframe nor an array, or is a lazy frame; if
-        `sensitive_features` is not a name or a list of names.
+        If X is no dataframe, or a lazy frame.
     ValueError
         If a value is missing; if lengths, names or the order of row labels do not match; if
         a sensitive feature has more than two values, or only privileged or only
@@ -150,14 +149,14 @@ def to_aif360(
         )
     label_column = pd.Series(is_positive.astype(np.float64), numeric.index, name=LABEL)
     numeric = pd.concat([numeric, label_column], axis=1)
-    label_map = {1.0: label}
-    if len(other_labels):
-        label_map[0.0] = other_labels[0]
     if numeric.columns.has_duplicates:
         raise ValueError(
             "X must have column names other than the names 'column=value' of encoded "
             "columns. Rename a column of X."
         )
+    label_map = {1.0: label}
+    if len(other_labels):
+        label_map[0.0] = other_labels[0]
     dataset = datasets.BinaryLabelDataset(
         df=numeric,
         label_names=[LABEL],
@@ -181,12 +180,9 @@ def to_aif360(
 
 def _convert_frame(X: Any) -> pd.DataFrame:
     """Convert a table to a pandas DataFrame; raise an error if it has missing values."""
-    if isinstance(X, np.ndarray) and X.ndim == 2:
-        X = pd.DataFrame(X, columns=list(wrap_table(X).names))
     if not is_frame(X):
         raise TypeError(
-            "X must be a pandas, polars or pyarrow dataframe or a 2-D array, got "
-            f"{type(X).__name__}."
+            f"X must be a pandas, polars or pyarrow dataframe, got {type(X).__name__}."
         )
     table = wrap_table(X)
     if not isinstance(X, pd.DataFrame):

@@ -125,11 +125,9 @@ def parse_rows(columns: Mapping[str, Any], **lengths: int) -> dict[str, pd.Serie
     # Rows are matched by position.
     lengths = {name: len(values) for name, values in parsed.items()} | lengths
     if len(set(lengths.values())) > 1:
-        *names, last_name = lengths
-        *sizes, last_size = map(str, lengths.values())
         raise ValueError(
-            f"`{'`, `'.join(names)}` and `{last_name}` must have the same length, "
-            f"got {', '.join(sizes)} and {last_size}."
+            f"`{'`, `'.join(lengths)}` must have the same length, got "
+            f"{', '.join(map(str, lengths.values()))}."
         )
     return parsed
 
@@ -224,14 +222,10 @@ def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
                 f"several columns, got {type(privileged).__name__}."
             )
         return [_list_values(privileged)]
-    if list(names) == [None]:
-        raise ValueError(
-            "`privileged` must be a value or a list of values for a column without a "
-            "name, got a mapping. Name the column, or pass the values."
-        )
     if set(privileged) != set(names):
         raise ValueError(
-            f"`privileged` must have the keys {list(names)}, got {list(privileged)}."
+            f"`privileged` must have the keys {list(names)}, got {list(privileged)}. "
+            "Name the column, or pass its privileged values."
         )
     return [_list_values(privileged[name]) for name in names]
 

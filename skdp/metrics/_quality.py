@@ -88,25 +88,27 @@ def grade_estimates(
         raise TypeError(f"`table` must be a dataframe, got {type(table).__name__}.")
     frame = nw.from_native(table, eager_only=True).to_pandas().copy()
     names = list(map(str, frame))
-    ends = {}
-    for index, (name, following) in enumerate(pairwise(names)):
+    prefixes = []
+    for name, following in pairwise(names):
         if name.endswith("lower") and following == f"{name[:-5]}upper":
-            ends[f"{name[:-5]}quality"] = index
-    if not ends or not ends.keys().isdisjoint(names):
+            prefixes.append(name[:-5])
+    if not prefixes or any(f"{prefix}quality" in names for prefix in prefixes):
         raise ValueError(
             "`table` must have columns with intervals, and no quality letters, got "
             f"{names}."
         )
-    for label, end in reversed(ends.items()):  # insertions move columns on the right
+    for prefix in prefixes:
         # An estimate, its standard error if it has one, and its interval are neighbors.
-        has_error = names[end - 1].endswith("std_error")
-        part = frame.columns[end - 1 - has_error : end + 2]
+        names = list(map(str, frame))
+        end = names.index(f"{prefix}upper")
+        has_error = names[end - 2].endswith("std_error")
+        part = frame.columns[end - 2 - has_error : end + 1]
         letters = _grade(frame[part].astype(float).to_numpy(), z)
         if suppress:
             whole = frame[part].select_dtypes("integer")
             frame = frame.astype(dict.fromkeys(whole, "Int64"))
             frame.loc[letters == WORST, part] = None
-        frame.insert(end + 2, label, letters)
+        frame.insert(end + 1, f"{prefix}quality", letters)
     library = choose_library(table)
     if library == "pyarrow":
         return nw.from_native(frame, eager_only=True).to_arrow()
@@ -118,13 +120,12 @@ def _grade(numbers: Floats, z: float) -> NDArray[np.object_]:
 
     `numbers` has the estimates, standard errors if they have any, and both bounds of intervals as columns.
     """
-    value, *_, lower, upper = numbers.T
+    value, *errors, lower, upper = numbers.T
     half = (upper - lower) / 2
-    error = numbers[:, 1] if numbers.shape[1] == 4 else half / z
-    with np.errstate(divide="ignore", invalid="ignore"):
-        longer = np.maximum(value - lower, upper - value) / half
-        error = np.where(half > 0, error * longer, error)
-        variation = np.where(error == 0, 0 * value, error / np.abs(value))
+    longer = np.maximum(value - lower, upper - value)
+    skew = np.divide(longer, half, out=np.ones_like(half), where=half > 0)
+    error = skew * (errors[0] if errors else half / z)
+    variation = error / np.maximum(np.abs(value), 1e-300)
     # A missing number has no letter if it was not released, and the worst if it was noise
     # (`searchsorted` places nan last).
     variation[(lower <= 0) & (upper >= 0) & (lower < upper)] = np.inf

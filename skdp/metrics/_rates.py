@@ -203,12 +203,11 @@ def _estimate_design_effect(sums: Floats, squares: Floats, weights: Floats) -> F
 class Rates:
     """Rates of groups with intervals; shape (n_rates, n_groups)."""
 
-    # Intervals of rates may extend below 0 and above 1 because of the noise of reports.
+    # Intervals may extend below 0 and above 1 because of the noise of reports, and are
+    # infinite for a group that may have no rows.
     unclipped: RateEstimate
     # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
     covariance: Floats
-    # False for a group that may have no rows, whose interval is infinite.
-    is_bounded: Mask
 
     @property
     def clipped(self) -> RateEstimate:
@@ -218,9 +217,7 @@ class Rates:
     def select(self, names: Iterable[str]) -> Rates:
         """Return some of the rates."""
         index = [list(RATES).index(name) for name in names]
-        return Rates(
-            self.unclipped[index], self.covariance[index], self.is_bounded[index]
-        )
+        return Rates(self.unclipped[index], self.covariance[index])
 
 
 @IGNORE_DIVISION
@@ -252,7 +249,7 @@ def score_rates(sums: RateSums, level: float) -> Rates:
     lower = np.where(is_bounded, np.fmin(raw_rate + lower, rate - margin), -np.inf)
     upper = np.where(is_bounded, np.fmax(raw_rate + upper, rate + margin), np.inf)
     estimate = RateEstimate(rate, std_error, lower, upper)
-    return Rates(estimate, covariance, is_bounded)
+    return Rates(estimate, covariance)
 
 
 def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Floats]:
@@ -309,22 +306,24 @@ def compare_extremes(
     # The largest and the smallest estimate differ more than the true rates, so the
     # endpoint next to equality must hold for all pairs of groups. The other endpoint
     # requires the interval of one pair only.
-    pairwise, simultaneous = pairwise.select(names), simultaneous.select(names)
-    n_groups = pairwise.is_bounded.shape[1]
+    n_groups = pairwise.covariance.shape[1]
     pairs = np.nonzero(~np.eye(n_groups, dtype=bool))
     # No standard error is stated because the two groups are selected by their estimates.
-    values = pairwise.unclipped.value
     if is_ratio:
+        pairwise, simultaneous = pairwise.select(names), simultaneous.select(names)
         low = divide_rates(pairwise, *pairs).lower.min()
         high = divide_rates(simultaneous, *pairs).upper.min()
+        values = pairwise.unclipped.value
         ratio = values.min() / values.max()
         return RateEstimate(ratio, np.nan, low, high).clip(0, 1)
-    lower = subtract_rates(simultaneous, *pairs).lower.max(axis=1)
-    upper = subtract_rates(pairwise, *pairs).upper.max(axis=1)
-    width = np.ptp(values, axis=1)
-    difference = RateEstimate(width, np.nan, lower, upper).clip(0, 1)
-    lower, upper = difference.lower.mean(), difference.upper.mean()
-    return RateEstimate(width.mean(), np.nan, lower, upper)
+    differences = []
+    for name in names:
+        one, all_pairs = pairwise.select([name]), simultaneous.select([name])
+        lower = average_differences(all_pairs, *pairs).lower.max()
+        upper = average_differences(one, *pairs).upper.max()
+        width = np.ptp(one.unclipped.value)
+        differences.append((width, np.nan, max(lower, 0.0), upper))
+    return RateEstimate(*np.mean(differences, axis=0))
 
 
 @IGNORE_DIVISION
@@ -351,8 +350,8 @@ def _combine_errors(first: Any, second: Any, correlation: Any) -> Floats:
 
 
 @IGNORE_DIVISION
-def _subtract_unclipped(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
-    """Subtract rates of pairs of groups, with MOVER intervals that may exceed [-1, 1]; shape (n_rates, n_pairs).
+def average_differences(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
+    """Average the differences of all rates of pairs of groups, with MOVER intervals; shape (n_pairs,).
 
     `first` and `second` are the indices of the two groups of each pair.
     """
@@ -361,35 +360,18 @@ def _subtract_unclipped(rates: Rates, first: Indices, second: Indices) -> RateEs
     # Newcombe (1998).
     a, b = rates.unclipped[:, first], rates.unclipped[:, second]
     rho = _correlate_rates(rates, first, second)
-    value = a.value - b.value
-    down = _combine_errors(a.value - a.lower, b.upper - b.value, rho)
-    up = _combine_errors(a.upper - a.value, b.value - b.lower, rho)
-    error = _combine_errors(a.std_error, b.std_error, rho)
-    return RateEstimate(value, error, value - down, value + up)
-
-
-def subtract_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
-    """Subtract the rates of pairs of groups; shape (n_rates, n_pairs)."""
-    # The distances of MOVER come from unclipped intervals; only their result is clipped.
-    difference = _subtract_unclipped(rates, first, second)
-    a, b = rates.clipped[:, first], rates.clipped[:, second]
-    return difference.clip(a.lower - b.upper, a.upper - b.lower)
-
-
-def average_differences(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
-    """Average the differences of all rates of pairs of groups; shape (n_pairs,).
-
-    `first` and `second` are the indices of the two groups of each pair.
-    """
+    errors = (
+        _combine_errors(a.std_error, b.std_error, rho),
+        _combine_errors(a.value - a.lower, b.upper - b.value, rho),
+        _combine_errors(a.upper - a.value, b.value - b.lower, rho),
+    )
     # TPR and FPR are independent because they are rates of different rows.
-    each = _subtract_unclipped(rates, first, second)
-    value, n_rates = each.value.mean(axis=0), len(each.value)
-    down = np.hypot.reduce(each.value - each.lower) / n_rates
-    up = np.hypot.reduce(each.upper - each.value) / n_rates
-    std_error = np.hypot.reduce(each.std_error) / n_rates
-    possible = subtract_rates(rates, first, second)
-    estimate = RateEstimate(value, std_error, value - down, value + up)
-    return estimate.clip(possible.lower.mean(axis=0), possible.upper.mean(axis=0))
+    value = (a.value - b.value).mean(axis=0)
+    error, down, up = np.hypot.reduce(errors, axis=1) / len(a.value)
+    estimate = RateEstimate(value, error, value - down, value + up)
+    a, b = rates.clipped[:, first], rates.clipped[:, second]
+    smallest, largest = a.lower - b.upper, a.upper - b.lower
+    return estimate.clip(smallest.mean(axis=0), largest.mean(axis=0))
 
 
 @IGNORE_DIVISION
@@ -404,20 +386,16 @@ def divide_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
     value = a / b
     error = _combine_errors(top.std_error, value * bottom.std_error, rho) / b
 
-    def find_endpoints(
-        distance: Floats, other_distance: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return both endpoints from the distances of `a` and `b` from their endpoints."""
-        # The endpoints R are the ratios for which 0 is an endpoint of the MOVER interval
-        # of ``top - R * bottom`` (Donner and Zou 2012, equation 9).
-        linear = a * b - rho * distance * other_distance
-        return _find_roots(b**2 - other_distance**2, linear, a**2 - distance**2)
-
-    lower, _ = find_endpoints(a - top.lower, bottom.upper - b)
-    _, upper = find_endpoints(top.upper - a, b - bottom.lower)
+    # The endpoints R are the ratios for which 0 is an endpoint of the MOVER interval of
+    # ``top - R * bottom`` (Donner and Zou 2012, equation 9).
+    down, up = a - top.lower, bottom.upper - b
+    lower, _ = _find_roots(b**2 - up**2, a * b - rho * down * up, a**2 - down**2)
+    up, down = top.upper - a, b - bottom.lower
+    _, upper = _find_roots(b**2 - down**2, a * b - rho * up * down, a**2 - up**2)
     # MOVER-R covers in as little as 70 % of tables if a group may have no rows. The
     # ratio of opposite endpoints is then used.
-    is_bounded = rates.is_bounded[:, first] & rates.is_bounded[:, second]
+    ends = rates.unclipped.lower
+    is_bounded = np.isfinite(ends[:, first]) & np.isfinite(ends[:, second])
     lower = np.where(is_bounded, lower, top.lower / bottom.upper)
     upper = np.where(is_bounded, upper, top.upper / bottom.lower)
     return RateEstimate(value, error, lower, upper).clip(0, np.inf)[0]

@@ -51,7 +51,6 @@ def debias_groups(
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _convert_to_table(reports, protocol.report_columns)
-    _check_complete(reports, protocol.domain)
     domain = protocol.domain.select(names)
     # Only the warning is used: counts outside [0, n] mean that the reports do not fit.
     encoder.estimate_counts(reports, columns=names)
@@ -65,21 +64,6 @@ def debias_groups(
     if protocol.strategy == "split":
         blocks = np.split(debiased, np.cumsum(domain.sizes)[:-1], axis=1)
     return domain, _multiply_blocks(blocks)
-
-
-def _check_complete(reports: Any, domain: Domain) -> None:
-    """Raise an error if rows have no report; a declared missing value is a report."""
-    if not is_frame(reports):
-        return
-    table = wrap_table(reports)
-    for name, column in zip(table.names, table.columns, strict=True):
-        if name not in domain or None in domain[name].labels:
-            continue
-        if n_missing := int(pd.isna(np.asarray(column)).sum()):
-            raise ValueError(
-                f"Column {name!r} must have the report of each row, got missing values "
-                f"(rows: {n_missing:,}). Drop rows without a report from all inputs."
-            )
 
 
 def _debias_designs(
@@ -141,16 +125,11 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
     With strategy="sample", a row reports one of several columns, and not its group.
     """
     if not isinstance(encoder, OracleEncoder):
-        encoder_class = encoder if isinstance(encoder, type) else type(encoder)
-        remedy = ""
-        if encoder is None:
-            remedy = (
-                ". CSV files and polars tables keep no protocol: pass the encoder, or "
-                "a protocol saved with `encoder.save`"
-            )
+        name = getattr(encoder, "__name__", type(encoder).__name__)
         raise TypeError(
             "`encoder` must be a fitted encoder of categories, such as "
-            f"RandomizedResponseEncoder, got {encoder_class.__name__}{remedy}."
+            f"RandomizedResponseEncoder, got {name}. CSV files and polars tables keep no "
+            "protocol: pass the encoder, or a protocol saved with `encoder.save`."
         )
     check_is_fitted(encoder)
     protocol: Any = encoder.protocol_

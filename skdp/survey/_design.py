@@ -199,13 +199,8 @@ class ReportDesign:
         >>> ReportDesign.by_group(cards, "card")
         ReportDesign('smokes', values=['no', 'yes'], n_channels=2, epsilon=inf)
         """
-        if not isinstance(designs, Mapping) or not designs:
-            raise TypeError(
-                "`designs` must be a mapping of at least one group to a ReportDesign, got "
-                f"{type(designs).__name__}."
-            )
         # The groups are one column of a table, with the same labels.
-        first = next(iter(designs.values()))
+        first, *_ = designs.values()
         channels = {}
         for key, design in designs.items():
             layout = design.column, design.values, design.reports, design.group
@@ -499,7 +494,7 @@ class ReportDesign:
             "group": self.group,
         }
 
-    def debias(self, reports: TableLike, *, values: Sequence[Any] | None = None) -> Any:
+    def debias(self, reports: TableLike) -> Any:
         """Compute unbiased values of each record.
 
         The expectation of a value, over the randomization, is 1 if the record has this
@@ -511,8 +506,6 @@ class ReportDesign:
         reports : dataframe
             Table with the column of the reports and, if the design has groups, the
             column of the groups.
-        values : list, default=None
-            Values to debias. None selects all.
 
         Returns
         -------
@@ -523,8 +516,8 @@ class ReportDesign:
         Raises
         ------
         TypeError, ValueError
-            If a column is missing, a value or report is not in the design, or the rows
-            of a channel are linearly dependent, as with `with_cheaters`.
+            If a column is missing, a report is not in the design, or the rows of a
+            channel are linearly dependent, as with `with_cheaters`.
 
         Notes
         -----
@@ -540,12 +533,6 @@ class ReportDesign:
 
         **Privacy.** Post-processing of reports uses no budget.
         """
-        chosen = list(self.values if values is None else values)
-        if not chosen or not set(chosen) <= set(self.values):
-            raise ValueError(
-                f"`values` must be a list of some of {reprlib.repr(self.values)}, got "
-                f"{reprlib.repr(chosen)}."
-            )
         table = to_pandas(reports, report_columns(self), "reports")
         is_absent = np.zeros(len(table), bool)
         if not any(map(is_missing, self.reports)):
@@ -558,9 +545,8 @@ class ReportDesign:
                 "estimate_frequencies."
             )
         unbiased[is_absent] = np.nan
-        indices = [self.values.index(value) for value in chosen]
-        names = [f"{self.column}_{value}" for value in chosen]
-        return wrap_table(reports).rebuild([unbiased[:, indices]], names)
+        names = [f"{self.column}_{value}" for value in self.values]
+        return wrap_table(reports).rebuild([unbiased], names)
 
     def estimate_frequencies(
         self,
@@ -623,15 +609,13 @@ class ReportDesign:
         check_confidence_level(confidence_level)
         table = to_pandas(X, report_columns(self))
         n_rows = len(table)
-        if n_rows < 2:
-            raise ValueError(f"X must have at least two rows, got {n_rows}.")
         weights = np.ones(n_rows)
         if sample_weight is not None:
             weights = check_sample_weight(sample_weight, X, n_rows)
-            if np.count_nonzero(weights) < 2:
-                raise ValueError(
-                    "`sample_weight` must be positive in at least two rows, got one."
-                )
+        if (n_used := np.count_nonzero(weights)) < 2:
+            raise ValueError(
+                f"X must have at least two rows with a positive weight, got {n_used}."
+            )
         groups, reports = encode_reports(self, table, is_used=weights > 0)
         shape = len(self.channels), len(self.reports)
         counts = ReportCounts.from_rows(groups, reports, weights, shape)

@@ -81,36 +81,27 @@ def list_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
     if designs is None:
         return []
     designs = list(designs) if isinstance(designs, list | tuple) else [designs]
-    _check_distinct(designs)
-    questions = []
+    questions: list[Question] = []
+    columns: list[Any] = []
     for design in designs:
         if isinstance(design, ReportDesign):
+            columns.append(design.column)
             questions.append(_convert_design(design, X, parameter))
         elif isinstance(design, ReportTransformer):
             questions += _convert_encoder(design, X, parameter)
+            columns += design.protocol_.report_columns
         else:
             raise TypeError(
                 "Designs must be instances of ReportDesign or fitted encoders of "
                 f"categories, got {getattr(design, '__name__', type(design).__name__)}."
             )
-    return questions
-
-
-def _check_distinct(designs: Sequence[Any]) -> None:
-    """Raise an error if two designs have the same column of reports."""
-    # The likelihood would treat the noise of the column as two independent errors.
-    columns: list[Any] = []
-    for design in designs:
-        if isinstance(design, ReportDesign):
-            columns.append(design.column)
-        elif hasattr(design, "protocol_"):
-            columns += design.protocol_.report_columns
-    repeated = [column for column in columns if columns.count(column) > 1]
-    if repeated:
+    # The likelihood would treat the noise of a column as two independent errors.
+    if len(set(columns)) < len(columns):
         raise ValueError(
-            f"Designs must have different columns, got {repeated[0]!r} twice. Remove "
-            "one of the designs."
+            f"Designs must have different columns, got {columns}. Remove one of the "
+            "designs."
         )
+    return questions
 
 
 def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:

@@ -144,18 +144,13 @@ class ReportRegression(BaseEstimator):
 
     def _validate_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Check X, and convert it to a pandas DataFrame; with `reset`, its columns become fitted attributes."""
-        if X is None:
-            raise ValueError(
-                "X must be a dataframe or an array, got None. Use reports[[]] for a "
-                "regression without predictors."
-            )
         if is_frame(X):
             table = to_pandas(X)
             if not len(table):
                 raise ValueError("X must have at least one row, got 0.")
             validate_data(self, table, reset=reset, skip_check_array=True)
             return table
-        if self.predictor_designs is not None:
+        if X is None or self.predictor_designs is not None:
             raise TypeError(
                 "X must be a dataframe with the columns of the reports, got "
                 f"{type(X).__name__}."

@@ -123,7 +123,7 @@ def arguments(**changes):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"y_true": [1, 0]}, ValueError, "must have the same length, got 2, 50 and 50"),
+        ({"y_true": [1, 0]}, ValueError, "must have the same length, got 2, 50, 50"),
         ({"privileged": "male"}, ValueError, "declared values of column 'sex'"),
         ({"privileged": {"gender": "Male"}}, ValueError, r"keys \['sex'\], got \['gender'\]"),
         ({"privileged": []}, ValueError, "must have a row with a privileged value"),
@@ -134,16 +134,12 @@ def arguments(**changes):
         ({"y_true": None}, ValueError, "`y_true` must be one column, got None. .* pass the predictions twice"),
         ({"sensitive_features": pd.DataFrame({"sex": ["male"] * 50})}, ValueError, "reports of this encoder"),
         ({"sensitive_features": pd.DataFrame({"gender": ["Male"] * 50})}, ValueError, "gender|sex"),
-        (
-            {"sensitive_features": pl.DataFrame({"sex": ["Male", None] * 25})},
-            ValueError,
-            r"\(rows: 25\). Drop rows",
-        ),
+        ({"sensitive_features": pl.DataFrame({"sex": ["Male", None] * 25})}, ValueError, "'sex' must contain reports"),
         ({"encoder": RandomizedResponseEncoder()}, NotFittedError, "not fitted"),
-        ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder[.]$"),
+        ({"encoder": RandomizedResponseEncoder}, TypeError, "got RandomizedResponseEncoder"),
         ({"encoder": None}, TypeError, "got NoneType. CSV files and polars tables keep no protocol: pass the encoder"),
         ({"encoder": NumericPerturber(bounds=(0, 1)).fit([[0.5]])}, TypeError, "NumericPerturber"),
-        ({"encoder": LocalTableEncoder(categories=SEX).fit(table(9)[0][["sex"]])}, TypeError, "LocalTableEncoder[.]$"),
+        ({"encoder": LocalTableEncoder(categories=SEX).fit(table(9)[0][["sex"]])}, TypeError, "got LocalTableEncoder"),
     ],
 )
 def test_invalid_arguments_raise_an_error(changes, error, message):

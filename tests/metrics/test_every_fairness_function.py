@@ -136,7 +136,7 @@ def test_scores_instead_of_classes_raise_an_error(name):
 def test_mapping_of_privileged_values_equals_a_named_column(name):
     np.testing.assert_array_equal(run(name, privileged={"group": "b"}), run(name))
     for groups in (GROUP.to_numpy(), GROUP.rename(None), pl.Series(GROUP).rename("")):
-        with pytest.raises(ValueError, match="without a name"):
+        with pytest.raises(ValueError, match="Name the column"):
             run("fairness_report", sensitive_features=groups, privileged={"group": "b"})
 
 

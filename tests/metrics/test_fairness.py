@@ -180,7 +180,7 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ((TRUE, PREDICTED[1:], GROUPS), "same length, got 4, 3 and 4"),
+        ((TRUE, PREDICTED[1:], GROUPS), "same length, got 4, 3, 4"),
         (([0, 1, None, 1], PREDICTED, GROUPS), "`y_true` has missing values"),
         ((TRUE, ["0", "1", "1", "1"], GROUPS), "a label in common"),
         (([0, 0, 2, 2], [0, 0, 2, 2], GROUPS), "positive_label"),

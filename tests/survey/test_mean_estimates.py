@@ -95,7 +95,7 @@ def test_intervals_cover_the_proportion_of_a_clustered_population():
             "`clusters` must have 600 entries that are not missing, got 599",
         ),
         ({"clusters": [None, *STRATUM[1:]]}, "`clusters` must have 600 entries that are not missing, got 599"),
-        ({"clusters": VALUES}, r"`clusters` must be one column, got shape \(600, 2\)"),
+        ({"clusters": VALUES}, "`clusters` must have 600 entries that are not missing, got 1200"),
         ({"values": VALUES[:0]}, r"values must have at least one row and one column, got shape \(0, 2\)"),
         ({"values": VALUES[[]]}, r"values must have at least one row and one column, got shape \(600, 0\)"),
         ({"strata": HOUSEHOLD, "clusters": HOUSEHOLD}, "at least two clusters, got a stratum with one"),

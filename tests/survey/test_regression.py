@@ -458,7 +458,7 @@ def test_error_contains_no_value_and_counts_rows_correctly(options, message):
 def test_reports_are_read_once():
     """Two encoders of one column counted its reports twice: 1.07 with an error of 0.18 became 0.64 with 0.11."""
     encoder, reports, y = sexes(pd.DataFrame)
-    message = "must have different columns, got 'sex' twice"
+    message = "must have different columns, got .'sex', 'sex'."
     again = ReportDesign("sex", encoder.channel()[0], values=["f", "m"])
     for encoders in ([encoder, encoder], [encoder, again]):
         with pytest.raises(ValueError, match=message):
@@ -540,7 +540,7 @@ def test_model_without_predictors_is_the_log_odds():
     reports = repeat_reports((500, 500))
     model = ReportLogisticRegression(target_design=UNLIKELY_WARNER).fit(reports[[]], reports)
     assert model.intercept_[0] == pytest.approx(0, abs=1e-8)
-    with pytest.raises(ValueError, match="X must be a dataframe or an array, got None"):
+    with pytest.raises(TypeError, match="X must be a dataframe with the columns of the reports, got NoneType"):
         ReportLogisticRegression(target_design=UNLIKELY_WARNER).fit(None, reports)
 
 

@@ -23,9 +23,6 @@ from skdp.central.statistics import bound_quantile
 # number if the range of a column has 256 numbers or more.
 MIN_ENDPOINTS = 8
 
-# Parameters that two releases must have in common.
-COMMON_FACTS = "keys", "statistics", "totals", "bounds", "sample_weight"
-
 
 def compare_groups(
     first: DPGroupBy,
@@ -131,37 +128,42 @@ def compare_groups(
 
 def check_releases(parameters: str, releases: Sequence[Any]) -> None:
     """Raise an error that begins with parameters, unless releases have equal groups, statistics, bounds and weights."""
-    facts: list[dict[str, Any]] = []
     for release in releases:
         if not isinstance(release, DPGroupBy):
             kind = type(release).__name__
             raise TypeError(f"{parameters} must be fitted DPGroupBy, got {kind}.")
         check_is_fitted(release)
-        others = {
-            "keys": release._domain,
-            "statistics": list(release.estimates_),
-            "sample_weight": release._is_weighted,
-        }
-        facts.append(dict(release.guarantee_.method) | others)
-        for name in COMMON_FACTS:
-            if facts[0].get(name) != facts[-1].get(name):
-                raise ValueError(
-                    f"{parameters} must have the same `{name}`, in the same order."
-                )
+    for name in "keys", "statistics", "totals", "bounds", "sample_weight":
+        facts = [_list_facts(release)[name] for release in releases]
+        if any(fact != facts[0] for fact in facts):
+            raise ValueError(
+                f"{parameters} must have the same `{name}`, in the same order."
+            )
+
+
+def _list_facts(release: DPGroupBy) -> dict[str, Any]:
+    """Return the facts that releases must have in common, by parameter."""
+    method = dict(release.guarantee_.method)
+    return {
+        "keys": release._domain,
+        "statistics": list(release.estimates_),
+        "totals": method.get("totals"),
+        "bounds": method.get("bounds"),
+        "sample_weight": release._is_weighted,
+    }
 
 
 def _find_pair(groups: DPGroupBy, pair: Any) -> list[list[int]]:
     """Check the parameter `pair`, and return the index of each group in a list."""
     cells = list(zip(*groups.keys_, strict=True))
     pair = [group if isinstance(group, tuple) else (group,) for group in pair]
-    is_found = len(pair) == 2 and all(group in cells for group in pair)
-    if not is_found or all(
-        a == b or TOTAL in (a, b) for a, b in zip(*pair, strict=True)
-    ):
-        raise ValueError(
-            f"`pair` must contain two groups of keys_, without common rows, got {pair}."
-        )
-    return [[cells.index(group)] for group in pair]
+    if len(pair) == 2 and set(pair) <= set(cells):
+        for a, b in zip(*pair, strict=True):
+            if a != b and TOTAL not in (a, b):
+                return [[cells.index(group)] for group in pair]
+    raise ValueError(
+        f"`pair` must contain two groups of keys_, without common rows, got {pair}."
+    )
 
 
 def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats]:

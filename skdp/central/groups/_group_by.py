@@ -8,10 +8,11 @@ from dataclasses import astuple, replace
 from fractions import Fraction
 from itertools import compress, product
 from numbers import Real
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import random_table
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Integers, Mask
@@ -48,7 +49,6 @@ from skdp.central._sums import (
     sum_groups,
     warn_of_objects,
 )
-from skdp.central.groups._independence import compute_chi_squares, simulate_tables
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
@@ -74,20 +74,15 @@ Postprocess = Literal["none", "simplex"]
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
 
-class SumStatistic(NamedTuple):
-    """A statistic of a column that is a function of its noisy sums."""
-
-    estimate: Callable[[NoisySums, float], Estimate]
-    # True if the function reads the sums of squares, too.
-    has_squares: bool
-
-
-SUM_STATISTICS: dict[Any, SumStatistic] = {
-    "mean": SumStatistic(NoisySums.estimate_means, has_squares=False),
-    "sum": SumStatistic(NoisySums.estimate_sums, has_squares=False),
-    "std": SumStatistic(NoisySums.estimate_deviations, has_squares=True),
-    "var": SumStatistic(NoisySums.estimate_variances, has_squares=True),
+# Statistics of a column that are functions of its noisy sums.
+SUM_STATISTICS: dict[Any, Callable[[NoisySums, float], Estimate]] = {
+    "mean": NoisySums.estimate_means,
+    "sum": NoisySums.estimate_sums,
+    "std": NoisySums.estimate_deviations,
+    "var": NoisySums.estimate_variances,
 }
+# Statistics that do not read the sums of squares.
+LINEAR_STATISTICS = {"mean", "sum"}
 MEDIAN = "median"
 COUNT = "count"
 
@@ -403,13 +398,13 @@ class DPGroupBy(WeightedStatistic):
         # Simulated tables are functions of the release, and equal in each call.
         rng = np.random.default_rng(0)
         n_tables = 1_999  # so that a p-value is a multiple of 1 / 2,000
-        tables = simulate_tables(rng, counts, n_tables)
+        tables = _simulate_tables(rng, counts, n_tables)
         *parameters, unit = self._noise
         noise = Noise(*parameters)
         source = make_source(0, "test_independence")
         drawn = noise.draw_each(source, tables.size, noise.dimension)[:, 0]
         noisy = tables + np.rint(drawn.astype(float) * unit).reshape(tables.shape)
-        statistics = compute_chi_squares(
+        statistics = _compute_chi_squares(
             np.concatenate([counts[np.newaxis], noisy]), errors[0, 0]
         )
         # Equal statistics of different tables have rounding errors.
@@ -458,11 +453,6 @@ class DPGroupBy(WeightedStatistic):
     def _sum_statistics(self) -> list[str]:
         """The statistics that are functions of sums of a column."""
         return [name for name in SUM_STATISTICS if name in self._statistics]
-
-    @property
-    def _has_squares(self) -> bool:
-        """True if a statistic reads the sums of squares."""
-        return any(SUM_STATISTICS[name].has_squares for name in self._sum_statistics)
 
     def _select_bounded(self, rows: Batches) -> Batches:
         """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
@@ -578,7 +568,8 @@ class DPGroupBy(WeightedStatistic):
             missing=True,
             max_weight=self.max_weight,
         )
-        numbers = sums.numbers(squares=self._has_squares)
+        has_squares = not LINEAR_STATISTICS.issuperset(self._sum_statistics)
+        numbers = sums.numbers(squares=has_squares)
         if COUNT in self._statistics:
             counts = sums.rows[:, np.newaxis] // (GRID // step)
             numbers = np.hstack([counts.astype(object), numbers])
@@ -780,7 +771,7 @@ class DPGroupBy(WeightedStatistic):
             moments = sums.counts * unit, means, sums.bound_variances(level)
             self._moments = np.array(np.broadcast_arrays(*moments))
             for name in self._sum_statistics:
-                estimates[name] = SUM_STATISTICS[name].estimate(sums, level)
+                estimates[name] = SUM_STATISTICS[name](sums, level)
         if "sum" in estimates:
             # Rounded cells add up to their totals.
             value, _, lower, upper = estimates["sum"]
@@ -851,3 +842,34 @@ def _round_to_width(values: Floats, widths: Any) -> Floats:
     factors = 10.0 ** np.clip(3 - np.floor(np.log10(widths)), 0, 300)
     rounded: Floats = np.rint(values * factors) / factors
     return rounded
+
+
+def _compute_chi_squares(counts: Floats, noise_std: float) -> Floats:
+    """Return the chi-square statistics of tables (n_tables, n_rows, n_columns) of noisy counts."""
+    # Expected counts are products of the noisy margins. With the noise variance in the
+    # denominators, cells of few rows do not dominate the statistic.
+    rows = np.maximum(counts.sum(2, keepdims=True), 0.0)
+    columns = np.maximum(counts.sum(1, keepdims=True), 0.0)
+    expected = rows * columns / np.maximum(counts.sum((1, 2), keepdims=True), 1.0)
+    # A cell without noise in an empty row has 0 / 0.
+    variances = expected + max(noise_std**2, 1e-30)
+    squares = (counts - expected) ** 2 / variances
+    return squares.sum((1, 2))
+
+
+def _simulate_tables(
+    rng: np.random.Generator, counts: Floats, n_tables: int
+) -> Integers:
+    """Draw tables of independent keys with the margins of noisy counts; shape (n_tables, n_rows, n_columns)."""
+    n_rows = round(max(counts.sum(), 1.0))
+    margins = [np.maximum(counts.sum(axis), 1e-9) for axis in (1, 0)]
+    shares = [margin / margin.sum() for margin in margins]
+    if n_rows > 1_000_000:  # `random_table` is slow, and fails for 10**11 rows
+        tables = rng.multinomial(n_rows, np.outer(*shares).ravel(), n_tables)
+        return tables.reshape(n_tables, *counts.shape)
+    # Fixed margins make the test exact without noise, also for rare values: a margin of
+    # few rows would vary, and often be 0.
+    ends = [np.rint(np.cumsum(share) * n_rows) for share in shares]
+    sizes = [np.diff(end, prepend=0).astype(np.int64) for end in ends]
+    tables = random_table(*sizes).rvs(n_tables, random_state=rng)
+    return np.reshape(tables, (n_tables, *counts.shape))

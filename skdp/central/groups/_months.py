@@ -111,11 +111,12 @@ def filter_months(
         if name == COUNT:
             # Changes of cells may be dependent, so that the errors of their sums are unknown.
             is_unknown[:-1] |= last._is_total
-        values = np.where(is_unknown, 0.0, values)
         # Counts of a large epsilon have no noise.
         noises = np.where(is_unknown, UNKNOWN, np.maximum(errors**2, 1e-12))
+        values = np.where(is_unknown, 0.0, values)
         value, variance = _filter(values, noises, are_counts=name == COUNT)
-        error = np.where(variance < 1e100, np.sqrt(variance), np.nan)
+        variance[variance > 1e100] = np.nan
+        error = np.sqrt(variance)
         margin = quantile * error
         estimate = value + 0 * error, error, value - margin, value + margin
         columns |= {name + x: part for x, part in zip(SUFFIXES, estimate, strict=True)}
@@ -132,10 +133,11 @@ def _filter(
     # A number varies around its level, and the level changes. For counts, these variances
     # are proportional to the level and to its square. For means of n values, they are
     # proportional to 1 / n, as the error of the noise, and constant.
-    means = (values / noises).sum(axis=0) / (1 / noises).sum(axis=0)
-    errors = np.sqrt(1 / (1 / noises).mean(axis=0))
-    white_scale, drift_scale = errors, np.ones(errors.shape)
+    precision = 1 / noises
+    white_scale = 1 / np.sqrt(precision.mean(axis=0))
+    drift_scale = np.ones(white_scale.shape)
     if are_counts:
+        means = (values * precision).sum(axis=0) / precision.sum(axis=0)
         white_scale = np.maximum(means, 1.0)
         drift_scale = white_scale**2
     white, drift = _fit_variances(values, noises, white_scale, drift_scale)
