@@ -423,21 +423,11 @@ class Interval:
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
-        declared = list(map(shorten_edge, self.edges))
-        edges = list(map(repr, declared))
-        if len(edges) > MAX_SHOWN_VALUES:
-            edges[MAX_SHOWN_VALUES - 2 : -1] = ["…"]
-        texts = [f"edges={_shorten(edges)}"]
-        bounds = describe_bounds(self)
-        is_even = self.takes_fractions and not has_single_values(self)
-        if bounds is not None and not (is_even and "bins" in bounds):
-            declared = [bounds.pop("low"), bounds.pop("high")]
-            texts = list(map(repr, declared))
-            texts += [f"{name}={value}" for name, value in bounds.items()]
-        if self.missing:
-            texts.append("missing=True")
-        for name, value in describe_precision(self, declared).items():
-            texts.append(f"{name}={value}")
+        arguments = describe_interval(self)
+        texts = []
+        for name, value in arguments.items():
+            text = _shorten_edges(value) if name == "edges" else repr(value)
+            texts.append(text if name in ("low", "high") else f"{name}={text}")
         return f"Interval({', '.join(texts)})"
 
     @property
@@ -544,7 +534,22 @@ def has_single_values(interval: Interval) -> bool:
     return step is not None and len(interval) - interval.missing > (high - low) // step
 
 
-def describe_bounds(interval: Interval) -> dict[str, Any] | None:
+def describe_interval(interval: Interval) -> dict[str, Any]:
+    """Return the arguments of an interval by name: its bounds with the number of bins if it is even, or its edges."""
+    bounds = _find_bounds(interval)
+    edges = list(map(shorten_edge, interval.edges))
+    arguments: dict[str, Any] = {"edges": edges} if bounds is None else bounds
+    declared = edges if bounds is None else [bounds["low"], bounds["high"]]
+    if interval.missing:
+        arguments["missing"] = True
+    default = 0 if are_integers(declared) else None
+    if interval.dtype.kind != "M" and interval.decimals != default:
+        is_real = interval.decimals is None
+        arguments |= {"real": True} if is_real else {"decimals": interval.decimals}
+    return arguments
+
+
+def _find_bounds(interval: Interval) -> dict[str, Any] | None:
     """Return the arguments `low`, `high` and `bins` of an interval; None if its bins have other edges."""
     low, high = interval.edges[0], interval.edges[-1]
     bounds: dict[str, Any] = {"low": shorten_edge(low), "high": shorten_edge(high)}
@@ -559,16 +564,6 @@ def describe_bounds(interval: Interval) -> dict[str, Any] | None:
         if not is_even or interval.decimals == 0:
             return None
     return bounds | {"bins": bins}
-
-
-def describe_precision(interval: Interval, declared: Any) -> dict[str, Any]:
-    """Return the argument `real` or `decimals`, if it differs from the default for `declared` edges or bounds."""
-    default = 0 if are_integers(declared) else None
-    if interval.dtype.kind == "M" or interval.decimals == default:
-        return {}
-    if interval.decimals is None:
-        return {"real": True}
-    return {"decimals": interval.decimals}
 
 
 def are_integers(declared: Any) -> bool:
@@ -646,6 +641,14 @@ def _type_name(value: Any) -> str:
     return type(value).__name__
 
 
+def _shorten_edges(edges: Sequence[Any]) -> str:
+    """Format edges as a list, in which all edges after the sixth, except the last one, are omitted."""
+    texts = list(map(repr, edges))
+    if len(texts) > MAX_SHOWN_VALUES:
+        texts[MAX_SHOWN_VALUES - 2 : -1] = ["…"]
+    return f"[{', '.join(texts)}]"
+
+
 def _shorten(texts: Iterable[str]) -> str:
     """Format strings as a list, in which long strings and all strings after the eighth are shortened."""
     shortened = []
@@ -657,36 +660,32 @@ def _shorten(texts: Iterable[str]) -> str:
 
 
 def _interval_to_json(interval: Interval) -> dict[str, Any]:
-    """Return the arguments of an Interval as types of JSON."""
-    edges: dict[str, Any] = {"edges": value_to_json(list(interval.edges))}
+    """Return the arguments of an Interval as types of JSON, with its edges unless they follow from whole bounds."""
+    described = describe_interval(interval)
+    arguments: dict[str, Any] = {"edges": value_to_json(list(interval.edges))}
     if not interval.has_bins or not interval.takes_fractions:
-        bounds = describe_bounds(interval) or {}
-        edges = dict(zip(bounds, value_to_json([*bounds.values()]), strict=True))
-    return edges | {
-        "missing": interval.missing,
-        "real": interval.real,
-        "decimals": interval.decimals,
-    }
+        names = described.keys() & {"low", "high", "bins"}
+        arguments = {name: value_to_json(described[name]) for name in sorted(names)}
+    for name in ("missing", "real", "decimals"):
+        arguments[name] = getattr(interval, name)
+    return arguments
 
 
 def _interval_from_json(content: dict[str, Any]) -> Interval:
     """Return the Interval of the output of `_interval_to_json`."""
-    names = ("missing", "real", "decimals")
-    options = {name: content[name] for name in names}
-    if "edges" in content:
-        return Interval(edges=value_from_json(content["edges"]), **options)
-    bounds = value_from_json([content["low"], content["high"]])
-    return Interval(*bounds, bins=read_bins(content), **options)
+    check_file_bins(content)
+    names = ("low", "high", "bins", "edges", "missing", "real", "decimals")
+    arguments = {x: value_from_json(content[x]) for x in names if x in content}
+    return Interval(**arguments)
 
 
-def read_bins(content: Mapping[str, Any]) -> Any:
-    """Return the number of bins that a file declares; it has a limit, because bins need memory."""
+def check_file_bins(content: Mapping[str, Any]) -> None:
+    """Check the number of bins that a file declares; it has a limit, because bins need memory."""
     bins = content.get("bins")
     if isinstance(bins, int) and bins > MAX_DECLARED_VALUES:
         raise ValueError(
             f"`bins` must be at most {MAX_DECLARED_VALUES:,} in a file, got {bins}."
         )
-    return bins
 
 
 register_type("interval", Interval, _interval_to_json, _interval_from_json)

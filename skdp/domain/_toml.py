@@ -14,12 +14,10 @@ from skdp._json import MAX_FILE_BYTES, check_version
 from skdp.domain._attributes import (
     Categories,
     Interval,
-    describe_bounds,
-    describe_precision,
+    check_file_bins,
+    describe_interval,
     name_column_in_errors,
-    read_bins,
 )
-from skdp.domain._bins import shorten_edge
 from skdp.tables import (
     drop_missing,
 )
@@ -75,22 +73,11 @@ def write_toml(
                     f"{type(name).__name__}."
                 )
             comment = _format_comment(comments.get(name, ""))
-            lines = _format_lines(_describe_attribute(attribute))
+            is_list = isinstance(attribute, Categories)
+            describe: Any = _describe_categories if is_list else describe_interval
+            lines = _format_lines(describe(attribute))
         blocks.append(f"{comment}[columns.{_format_key(name)}]\n{lines}")
     return "\n".join(blocks + tables)
-
-
-def _describe_attribute(attribute: Categories | Interval) -> dict[str, Any]:
-    """Return the table of a column in a domain file, as arguments of `Categories` or `Interval`."""
-    if isinstance(attribute, Categories):
-        return _describe_categories(attribute)
-    table = describe_bounds(attribute)
-    if table is None:
-        table = {"edges": list(map(shorten_edge, attribute.edges))}
-    declared = table.get("edges") or [table["low"], table["high"]]
-    if attribute.missing:
-        table["missing"] = True
-    return table | describe_precision(attribute, declared)
 
 
 def _describe_categories(attribute: Categories) -> dict[str, Any]:
@@ -204,7 +191,7 @@ def _parse_column(table: Any) -> Categories | Interval:
         hint = "; write a name with a dot in quotes" if is_table else ""
         raise ValueError(f"unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}.")
     if not is_list:
-        read_bins(table)
+        check_file_bins(table)
         return Interval(**table)
     values = table["values"]
     if not isinstance(values, list):
