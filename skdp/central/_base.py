@@ -452,7 +452,7 @@ class CentralStatistic(CentralEstimator):
         """
         large = open_large(X)
         if large is not None and self._requires_rows:
-            X, large = large.collect(), None
+            X, large = large.load(), None
             # Linear models pass the target with its weights, which may be a column, too.
             target, *weights = y if isinstance(y, tuple) else (y,)
             if target is not None:

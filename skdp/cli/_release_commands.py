@@ -20,12 +20,12 @@ from skdp.central import DPGroupBy
 from skdp.cli._options import TEXTS, print_text
 from skdp.domain import Domain
 from skdp.engines import (
+    FileTable,
     TableFile,
     check_header,
     draft_domain_toml,
     format_csv,
     is_csv,
-    open_declared,
     privatize_file,
     sample_file,
     synthesize_file,
@@ -461,7 +461,7 @@ def run_table(options: argparse.Namespace) -> Path:
     # Types follow from the domain, so that no row changes how another one is read.
     lenient = options.by if options.handle_unknown == "ignore" else ()
     person = options.person
-    rows: Any = open_declared(file, names, domain, lenient=lenient, person=person)
+    rows: Any = FileTable(file, names, domain, lenient=lenient, person=person)
     groups = _make_groups(options, domain, max_weight)
     # All files are opened before the charge.
     with ExitStack() as outputs:

@@ -40,13 +40,13 @@ skdp and its dependencies must be installed on the workers; set ``PYSPARK_PYTHON
 """
 
 from skdp.engines._draft import draft_domain_toml as draft_domain_toml
+from skdp.engines._files import FileTable as FileTable
 from skdp.engines._files import TableFile as TableFile
 from skdp.engines._files import check_header as check_header
 from skdp.engines._files import format_csv as format_csv
 from skdp.engines._files import is_csv as is_csv
-from skdp.engines._files import open_declared as open_declared
-from skdp.engines._privatize import privatize, privatize_file, tally
-from skdp.engines._reports import estimate_file, read_protocol
+from skdp.engines._privatize import privatize, privatize_file
+from skdp.engines._reports import estimate_file, read_protocol, tally
 from skdp.engines._reports import find_protocol as find_protocol
 from skdp.engines._reports import list_unprotected_columns as list_unprotected_columns
 from skdp.engines._reports import tally_files as tally_files

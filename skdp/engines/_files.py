@@ -318,20 +318,17 @@ class FileTable(StreamTable):
         domain: Domain | None = None,
         *,
         lenient: Collection[str] = (),
-        missing_texts: Sequence[str] = (),
         has_integers: bool = False,
         person: str | None = None,
     ) -> None:
         """Choose the types of the columns of a file.
 
-        The options are for CSV files: in `lenient` columns, text among numbers becomes inf; `missing_texts` are missing
-        values in columns that the domain does not declare; `has_integers` gives columns an integer type if all declared
-        numbers are integers; `person` is a column of keys.
+        The options are for CSV files: in `lenient` columns, text among numbers becomes inf; `has_integers` gives
+        columns an integer type if all declared numbers are integers; `person` is a column of keys.
         """
         self.file = file
         self._domain = domain
         self._lenient = lenient
-        self._missing_texts = missing_texts
         self._person = person
         self._types: dict[Any, str] = {}
         if domain is not None and file.is_csv:
@@ -373,7 +370,7 @@ class FileTable(StreamTable):
                 yield self._convert(table) if self.file.is_csv else table
 
     def _convert(self, table: Any) -> Any:
-        """Parse the strings of declared columns, and replace missing strings in other columns by null."""
+        """Parse the strings of declared columns, and replace empty strings in other columns by null."""
         columns = {}
         for name in table.column_names:
             column = table[name]
@@ -385,8 +382,8 @@ class FileTable(StreamTable):
                 )
             elif name == self._person:
                 column = write_keys(name, _drop_texts(column, MISSING_TEXTS))
-            elif self._missing_texts:
-                column = _drop_texts(column, self._missing_texts)
+            else:
+                column = _drop_texts(column, [""])
             columns[name] = column
         return pyarrow.table(columns)
 
@@ -413,28 +410,6 @@ def _parse_column(
     distinct = coded.dictionary.to_pylist()
     values = parse_texts(name, distinct, text_type, labels, strict=strict)
     return pyarrow.array(values, ARROW_TYPES[text_type]()).take(coded.indices)
-
-
-def open_declared(
-    file: TableFile,
-    names: Sequence[str],
-    domain: Domain,
-    *,
-    lenient: Collection[str] = (),
-    person: str | None = None,
-) -> FileTable:
-    """Open columns of a file with the types of a domain; other CSV columns are text.
-
-    `person` is the column of the keys of people.
-    """
-    return FileTable(
-        file,
-        names,
-        domain,
-        lenient=lenient,
-        missing_texts=MISSING_TEXTS,
-        person=person,
-    )
 
 
 def check_header(file: TableFile, delimiter: str | None) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Integers
 from skdp._json import parse_json
@@ -21,7 +22,7 @@ from skdp.engines._files import (
     find_files,
     is_csv,
 )
-from skdp.engines._release import check_transformer, fit_on_schema
+from skdp.engines._privatize import check_transformer, fit_on_schema
 from skdp.local import (
     RapporEncoder,
     ReportProtocol,
@@ -80,9 +81,7 @@ class ReportFile:
         reports = ReportSums(transformer.protocol_)
         names = reports.names
         self._table.check_columns(names)
-        rows = ReportRows(
-            self._table, names, reports.values, lenient=names, missing_texts=("",)
-        )
+        rows = ReportRows(self._table, names, reports.values, lenient=names)
         return reports.total(rows.add_up(names, reports))
 
 
@@ -327,6 +326,80 @@ def list_unprotected_columns(
 
 
 # Tallies and estimates
+
+
+def tally(frame: Any, transformer: ReportTransformer) -> Any:
+    """Sum the reports of a table of any engine, in batches.
+
+    Parameters
+    ----------
+    frame : table, or list, tuple or iterator of tables
+        Reports, in any type that `privatize` accepts, or in memory (pandas, polars, pyarrow), such as one table for
+        each day. Further columns and empty tables are ignored.
+    transformer : local transformer
+        Fitted transformer with the protocol of the reports.
+
+    Returns
+    -------
+    ReportTally
+        Tally of all reports, for the estimates of the transformer.
+
+    Raises
+    ------
+    TypeError
+        If the frame or the transformer has an unsupported type.
+    NotFittedError
+        If the transformer is not fitted.
+    ValueError
+        If the table has no rows, if its columns or values are not reports of this transformer, or if it has another
+        protocol in its metadata (Arrow, Parquet, or ``attrs`` of pandas).
+    ImportError
+        If an optional dependency is not installed.
+
+    See Also
+    --------
+    privatize : Privatize a table.
+    estimate_file : Estimate counts from files.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports, without privacy loss.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import privatize, tally
+    >>> encoder = RandomizedResponseEncoder(3.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    >>> people = pl.LazyFrame({"smokes": ["yes", "no", "no", "no"]})
+    >>> tally(privatize(people, encoder), encoder).n_reports
+    4
+    >>> tally((encoder.transform(people.collect()) for day in range(7)), encoder).n_reports
+    28
+    """
+    is_one_table = not isinstance(frame, list | tuple | Iterator)
+    check_transformer(transformer)
+    message = (
+        "This %(name)s is not fitted. Read it from the file of the reports with "
+        "skdp.read_protocol, or call 'fit'"
+    )
+    check_is_fitted(transformer, msg=message)
+    reports = ReportSums(transformer.protocol_)
+    sums = reports.zeros()
+    # The tables of an iterator are read one at a time, so that memory is limited.
+    for table in [frame] if is_one_table else frame:
+        engine = open_engine(table)
+        names = engine.column_names()
+        if not set(reports.names) <= set(names):
+            raise ValueError(
+                f"`reports` must have the columns {reports.names}, got {names}."
+            )
+        # The reports must be from the protocol of the transformer.
+        for text in engine.protocols():
+            check_attached_protocol(text, transformer)
+        table_sums = engine.add_up(reports.names, reports)
+        sums = [total + part for total, part in zip(sums, table_sums, strict=True)]
+    return reports.total(sums)
 
 
 def tally_files(

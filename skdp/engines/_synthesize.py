@@ -14,7 +14,6 @@ import narwhals.stable.v2 as nw
 
 from skdp.base import track
 from skdp.domain import Domain
-from skdp.engines._csv import MISSING_TEXTS
 from skdp.engines._files import (
     FileTable,
     TableFile,
@@ -254,13 +253,10 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
         )
     # Synthetic columns have the order of the file.
     names = [name for name in file.names if name in required]
-    # With `missing_texts`, an empty id is missing, which is an error. Otherwise, all rows
-    # with an empty id would be rows of one person.
     return FileTable(
         file,
         names,
         domain,
-        missing_texts=MISSING_TEXTS,
         has_integers=True,
         person=person,
     )

@@ -307,10 +307,6 @@ class LargeTable(ABC):
     def _collect(self) -> Any:
         """Read all rows as a table of pandas, polars or pyarrow."""
 
-    def collect(self) -> Any:
-        """Read all columns of all rows into memory, as a table of pandas, polars or pyarrow."""
-        return run_safely(self._collect)
-
     def read_small(self, columns: Sequence[Any], max_bytes: int) -> Any:
         """Read columns of all rows into memory; return None beyond `max_bytes`, or if other processes read the rows."""
         return None
@@ -380,10 +376,12 @@ class StreamTable(LargeTable):
         tables = self.read(self.column_names())
         return pyarrow.concat_tables([self.sample, *tables])
 
-    def collect(self) -> Any:
-        """Read all columns of all rows into memory, with numbers as NumPy arrays of a table of pandas."""
-        rows = run_safely(self._collect)
+    def load(self) -> Any:
+        """Read all columns of all rows into memory, in the library of results."""
+        if choose_library(self.template) != "pandas":
+            return super().load()
         # Arrow frees each column after its conversion.
+        rows = run_safely(self._collect)
         return rows.to_pandas(split_blocks=True, self_destruct=True)
 
     def check_rows(self, release: Release) -> None:

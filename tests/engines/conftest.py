@@ -109,7 +109,7 @@ def _start(request):
 def batch_rows(monkeypatch):
     """Set the number of rows per batch, so that small tables have several batches."""
 
-    return lambda rows: monkeypatch.setattr("skdp.engines._release.count_batch_rows", lambda n_columns: rows)
+    return lambda rows: monkeypatch.setattr("skdp.engines._privatize.count_batch_rows", lambda n_columns: rows)
 
 
 # Quick tests use a table in memory and DuckDB, or a lazy table and SQLite; the nightly job uses all.

@@ -10,7 +10,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder
-from skdp.engines import TableFile, open_declared
+from skdp.engines import FileTable, TableFile
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 FORMATS = ["csv", "parquet", "arrow"]
@@ -59,7 +59,7 @@ def survey(n_rows=3_000):
 def read_declared(path, domain):
     """Read a file as commands of the curator do, with the types of a domain."""
     file = TableFile(path)
-    return pa.concat_tables(open_declared(file, file.names, domain).read(file.names)).to_pandas()
+    return pa.concat_tables(FileTable(file, file.names, domain).read(file.names)).to_pandas()
 
 
 def write(table, path, rows=1_700):

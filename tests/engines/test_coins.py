@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from skdp import RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file
-from skdp.engines._release import WHOLE_TABLE as WHOLE
-from skdp.engines._release import BatchRelease, KeyedSource
+from skdp.engines._privatize import WHOLE_TABLE as WHOLE
+from skdp.engines._privatize import BatchRelease, KeyedSource
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
 from tests.engines.tables import read, write
 

@@ -128,7 +128,7 @@ def find_read(fit, table):
         called = []
         engine = type(open_large(pl.LazyFrame({"x": [1]})))
         reads = {
-            "collect": "rows",
+            "load": "rows",
             "_collect": "rows",
             "read_small": "rows",
             "count_values": "values",

@@ -7,8 +7,7 @@ import pytest
 
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
-from skdp.local import RapporEncoder, ReportProtocol, SecretKey
-from tests.conftest import diagonal
+from skdp.local import RapporEncoder, SecretKey
 from tests.engines.tables import DOMAIN, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -111,31 +110,6 @@ def test_member_has_one_report_in_every_format(people, tmp_path, make):
         reports.append(pq.read_table(target).to_pydict())
     assert reports[0] == reports[1] == reports[2]
 
-
-@pytest.mark.parametrize(("form", "make"), diagonal(["csv", "parquet"], [encoder, perturber, rappor, second]))
-def test_repeated_run_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
-    drawn, randomize, stops = {}, ReportProtocol.randomize, iter([True])
-
-    def noted(self, codes, records, source):
-        batch = repr([column.tolist() for column in codes])
-        reports = randomize(self, codes, records, source)
-        if len(codes[0]):  # a run is tried without rows first
-            drawn.setdefault(batch, set()).add(repr([column.tolist() for column in reports]))
-            if len(drawn) == 2 and next(stops, False):
-                raise KeyboardInterrupt
-        return reports
-
-    monkeypatch.setattr(ReportProtocol, "randomize", noted)
-    source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
-    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=9)
-    options = {"person": "person", "keep": ["person"], "run": SecretKey.generate()}
-    with pytest.raises(KeyboardInterrupt):
-        privatize_file(source, target, make(ledger=ledger), **options)
-    assert not list(tmp_path.glob("*out*"))
-    privatize_file(source, target, make(ledger=ledger), **options)
-    assert pq.read_table(target)["person"].to_pylist() == people["person"].to_pylist()
-    assert [len(reports) for reports in drawn.values()] == [1, 1]  # repeated draws are equal
-    assert len(ledger.charges()) == 1
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

@@ -11,7 +11,7 @@ import pytest
 
 from skdp import DPHistogram, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
-from skdp.engines._release import prepare_release
+from skdp.engines._privatize import prepare_release
 from skdp.engines._reports import ReportSums
 from skdp.local import SecretKey
 from skdp.readers import _clusters
