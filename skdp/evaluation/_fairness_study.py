@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -137,8 +138,8 @@ def fairness_study(
     Warns
     -----
     UserWarning
-        If fits warn, such as about the noise: once for equal warnings, with the methods,
-        epsilons and splits. A method whose groups do not have both labels in a training
+        If fits warn, such as about the noise: once for equal warnings, with the number of
+        fits and the first of them. A method whose groups do not have both labels in a training
         split has the scores nan there, and the warning names the group.
 
     See Also
@@ -227,8 +228,8 @@ def fairness_study(
     for key, result in zip(keys, Parallel(n_jobs=n_jobs)(calls), strict=True):
         scores, sizes, messages = result
         rows += [(*key, metric, value, *sizes) for metric, value in scores.items()]
-        caught += [(*key, *message) for message in messages]
-    _warn_once(caught, n_splits)
+        caught += [(*message, *key) for message in messages]
+    _warn_once(caught)
     return pd.DataFrame(rows, columns=["method", "encoder", *COLUMNS])
 
 
@@ -247,23 +248,18 @@ def _name_encoders(encoder: Any) -> dict[str, Any]:
     return named
 
 
-def _warn_once(caught: list[tuple[Any, ...]], n_splits: int) -> None:
-    """Warn once about equal warnings of the fits, with their methods, epsilons and splits."""
-    names = ["method", "encoder", "epsilon", "split", "category", "text"]
-    table = pd.DataFrame(caught, columns=names)
-    # The numbers of equal warnings differ.
-    equal = table["text"].astype(str).str.replace(r"\d[\d.,]*", "", regex=True)
-    for _, rows in table.groupby(equal, sort=False):
-        listed = []
-        for (method, encoder, epsilon), fits in rows.groupby(names[:3], sort=False):
-            splits = sorted(set(fits["split"]))
-            numbers = f"splits {', '.join(map(str, splits))}"
-            part = "all splits" if len(splits) == n_splits else numbers
-            title = f" of {encoder} at epsilon {epsilon:g}" if encoder else ""
-            listed.append(f"{method!r}{title} ({part})")
+def _warn_once(caught: Iterable[tuple[Any, ...]]) -> None:
+    """Warn once about equal warnings, each given with its category, text, method, encoder, epsilon and split."""
+    fits: dict[str, list[tuple[Any, ...]]] = {}
+    for warning in caught:
+        # The numbers of equal warnings differ.
+        fits.setdefault(re.sub(r"\d[\d.,]*", "", warning[1]), []).append(warning)
+    for equal in fits.values():
+        category, text, method, encoder, epsilon, split = equal[0]
+        title = f" of {encoder} at epsilon {epsilon:g}" if encoder else ""
         warn(
-            f"{rows['text'].iloc[0]} Fits: {'; '.join(listed)}",
-            rows["category"].iloc[0],
+            f"{text} In {len(equal)} fits; the first is {method!r}{title} in split {split}",
+            category,
             about="guide/fairness_study#methods",
             stacklevel=3,
         )

@@ -22,7 +22,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     StratifiedKFold,
     cross_val_predict,
-    train_test_split,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -53,15 +52,12 @@ from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
     debiased_fairness,
     fairness_report,
-    marginal_errors,
     parse_classes,
-    train_on_synthetic,
 )
-from skdp.synthesis import DPMarginalSynthesizer
 from skdp.tables import index_to_columns
 
-# Number of splits of the rows for classifiers, and delta of synthetic rows.
-N_SPLITS, DELTA = 5, 1e-9
+# Number of splits of the rows for classifiers.
+N_SPLITS = 5
 
 # Names of three fairness audits of the same predictions.
 TRUE_GROUPS, NAIVE, DEBIASED = (
@@ -434,67 +430,6 @@ def _measure_leakage(
     }
 
 
-def study_synthesis(study: Study) -> Section:
-    """Return the section on synthetic rows and their errors."""
-    # A model that is trained on synthetic rows is tested on real rows that the synthesizer
-    # does not use.
-    real, test = study.frame[list(study.domain)], None
-    if study.people is not None:
-        labels = study.people.labels
-        real, test = train_test_split(real, random_state=0, stratify=labels)
-    errors = _tabulate(study, partial(_measure_synthesis, study, real, test))
-    table = errors.set_index("epsilon").T
-    marginals = f"error of {min(2, len(study.domain))}-way marginals"
-    return {
-        "title": "Synthetic rows",
-        "finding": f"At epsilon {study.example:g}, the {marginals} of synthetic rows is "
-        f"{format_cell(table[study.example][marginals])} (mean total variation "
-        "distance from the real rows).",
-        "text": f"A curator publishes synthetic rows of {', '.join(map(str, study.domain))} "
-        f"(add or remove one record, delta = {DELTA:g}). Models are tested on real rows.",
-        "table": table,
-        "files": {"synthesis": errors},
-    }
-
-
-def _measure_synthesis(
-    study: Study, real: pd.DataFrame, test: pd.DataFrame | None, epsilon: float
-) -> dict[str, float]:
-    """Return errors of marginals of as many synthetic as real rows, and test scores of models if there is a target."""
-    synthesizer = DPMarginalSynthesizer(
-        epsilon,
-        delta=DELTA,
-        domain=study.domain,
-        random_state=derive_seed(study.random_state, epsilon, 3),
-    )
-    synthetic = synthesizer.fit(real).sample(len(real))
-    row = {}
-    for order in range(1, min(2, len(study.domain)) + 1):
-        errors = marginal_errors(real, synthetic, order=order, domain=study.domain)
-        row[f"error of {order}-way marginals"] = errors["error"].mean()
-    if test is None:
-        return row
-    people: Any = study.people
-    features = []
-    for rows in (synthetic, test, real):
-        table = replace(people, X=rows.drop(columns=study.target)).features(
-            protected=True
-        )
-        table[study.target] = rows[study.target].to_numpy()
-        features.append(table)
-    scores = train_on_synthetic(
-        make_model(),
-        *features[:2],
-        real_train=features[2],
-        target=study.target,
-        scoring=["accuracy", "roc_auc"],
-    )
-    for name, values in scores.rename(columns={"roc_auc": "AUC"}).iterrows():
-        for metric, value in values.items():
-            row[f"{metric}, trained on {name} rows"] = value
-    return row
-
-
 def format_cell(value: Any) -> str:
     """Format a number with three significant digits and at most three decimals; return text unchanged."""
     if isinstance(value, str):
@@ -528,7 +463,7 @@ def study_report(
     frame : pandas.DataFrame
         True rows.
     domain : Domain
-        Declared values of the columns to protect and of other columns to synthesize.
+        Declared values of the columns to protect, and of other columns of categories.
     out : str or path-like
         Folder to write to. It is created if it does not exist.
     epsilons : sequence of float, default=(0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
@@ -569,8 +504,9 @@ def study_report(
 
     Rows have no weights: the errors are about the rows of this table.
 
-    Expected errors of counts are computed from the true counts, scores of classifiers are
-    from 5 splits of `fairness_study`, and synthetic rows have a delta of 1e-9.
+    Expected errors of counts are computed from the true counts, and scores of classifiers
+    are from 5 splits of `fairness_study`. For synthetic rows, see
+    `skdp.metrics.marginal_errors` and `skdp.metrics.train_on_synthetic`.
 
     Examples
     --------
@@ -608,7 +544,6 @@ def study_report(
         parts += [study_models, study_fairness]
     if choose_attacked_column(study) is not None:
         parts.append(study_leakage)
-    parts.append(study_synthesis)
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         # Undefined metrics are visible as nan on the page, and noise as intervals.
         sections = [part(study) for part in track(parts, "Running the study", "parts")]

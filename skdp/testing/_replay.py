@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import pandas as pd
@@ -17,6 +17,7 @@ from skdp.base import TableLike, split_if_supervised
 from skdp.privacy import (
     Loss,
     PrivacyGuarantee,
+    StatedLoss,
     exponential_loss,
     gaussian_loss,
     laplace_loss,
@@ -34,158 +35,123 @@ from skdp.testing._recording import (
 )
 from skdp.testing._subject import hash_value, list_fitted_attributes
 
-
-@dataclass(frozen=True)
-class DrawLoss:
-    """Privacy loss of one draw: how much more probable it is under one of two tables than under the other."""
-
-    sampler: str
-    size: int
-    # Distance between the numbers to which the noise was added.
-    difference: float
-    epsilon: Fraction | float
-    rho: float
-    # Losses of the independent parts of the draw, for the accountant.
-    parts: tuple[Loss, ...] = ()
-    # Smallest squared mu that covers the draw; None if no mu is known to cover it.
-    mu_squared: Fraction | None = None
+# Privacy loss of a part of a draw that is independent of the other parts: epsilon, rho,
+# the smallest mu squared that covers it (each infinite if there is none), and the loss for
+# the accountant.
+Part = tuple[Fraction | float, float, Fraction | float, Loss]
 
 
-def compute_loss(draw: Draw, other_draw: Draw) -> DrawLoss:
-    """Compute the privacy loss of one draw of noise.
+def compute_loss(draw: Draw, other_draw: Draw) -> dict[str, Any]:
+    """Return the privacy loss of one draw of noise as a row of the table of draws.
 
     `draw` is from the run on one table, and `other_draw` from the run on its neighbor. The loss depends on the
     differences between the numbers to which the noise was added. It is infinite if a difference is not an integer.
     """
-    if "scores" in draw.parameters:
-        return _compute_choice_loss(draw, other_draw)
-    changes = compute_changes(draw, other_draw)
     size = math.prod(draw.shape)
-    if changes is None:
-        return DrawLoss(draw.sampler, size, math.nan, math.inf, math.inf)
-    # Discrete Gaussian noise of variance v covers changes x with mu**2 = |x|**2 / v.
-    if "variance" in draw.parameters:
-        square = sum((change**2 for change in changes), Fraction(0))
-        mu_squared = square / draw.parameters["variance"]
-        return DrawLoss(
-            sampler=draw.sampler,
-            size=size,
-            difference=math.sqrt(square),
-            epsilon=math.inf if square else 0,
-            rho=float(mu_squared / 2),
-            parts=(gaussian_loss(mu_squared),),
-            mu_squared=mu_squared,
-        )
-    return _compute_laplace_loss(draw, changes)
-
-
-def _compute_choice_loss(draw: Draw, other_draw: Draw) -> DrawLoss:
-    """Compute the loss of a random choice by scores, from the range of the changes of scores."""
-    changes = []
-    pairs = zip(list_scores(draw), list_scores(other_draw), strict=True)
-    for score, other_score in pairs:
-        changes.append(Fraction(int(score)) - int(other_score))
-    score_range = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
-    epsilon = draw.parameters["rate"] * score_range
-    if draw.sampler == "exponential_mechanism":
-        # Its losses lie in an interval of length epsilon, so that rho = epsilon**2 / 8
-        # and mu is the mu of epsilon / 2 (see `skdp.privacy.Rho` and `Mu`).
-        loss = exponential_loss(epsilon)
-        rho = float(epsilon) ** 2 / 8
-        mu = pure_mu(epsilon / 2)
+    difference, parts = math.nan, [_INFINITE]
+    if "scores" in draw.parameters:
+        pairs = zip(list_scores(draw), list_scores(other_draw), strict=True)
+        changes = [Fraction(int(score)) - int(other) for score, other in pairs]
+        size = len(changes)
+        score_range = max(changes, default=Fraction(0)) - min(changes, default=0)
+        difference, parts = float(score_range), [_measure_choice(draw, score_range)]
     else:
-        loss = laplace_loss(epsilon)
-        rho = _convert_to_rho(epsilon)
-        mu = pure_mu(epsilon)
-    return DrawLoss(
-        sampler=draw.sampler,
-        size=len(changes),
-        difference=float(score_range),
-        epsilon=epsilon,
-        rho=min(rho, _convert_to_rho(epsilon)),
-        parts=(loss,),
-        mu_squared=None if mu is None else mu**2,
-    )
+        distances = compute_changes(draw, other_draw)
+        if distances is not None and "variance" in draw.parameters:
+            square = sum((distance**2 for distance in distances), Fraction(0))
+            # Gaussian noise of variance v covers changes x with mu**2 = |x|**2 / v.
+            mu_squared = square / draw.parameters["variance"]
+            loss = gaussian_loss(mu_squared)
+            epsilon = math.inf if square else 0
+            difference = math.sqrt(square)
+            parts = [(epsilon, float(mu_squared / 2), mu_squared, loss)]
+        elif distances is not None:
+            norms = _find_norms(draw, distances)
+            difference = float(sum(norms))
+            parts = [_measure_pure(norm, draw.parameters["scale"]) for norm in norms]
+    epsilons, rhos, squares, losses = zip(*parts, strict=True) if parts else ([],) * 4
+    return {
+        "sampler": draw.sampler,
+        "size": size,
+        "difference": difference,
+        "epsilon": sum(epsilons),
+        "rho": sum(rhos),
+        "mu_squared": sum(squares),
+        "losses": losses,
+    }
 
 
-def _compute_laplace_loss(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
-    """Compute the loss of discrete Laplace noise, or of cube noise, from absolute changes of numbers.
-
-    Cube noise is drawn in rows, each of which covers changes up to its scale in all its numbers.
-    """
-    norms = [change for change in changes if change]
-    if draw.sampler == "cube_noise":
-        # The norm of a row of cube noise is its largest change.
-        width = draw.shape[1]
-        rows = range(0, len(changes), width)
-        norms = [max(changes[start : start + width]) for start in rows]
-    # Each number, or each row of a cube, has independent noise. A change by n is a chain
-    # of n changes by 1 in `laplace_loss`.
-    epsilons = [norm / draw.parameters["scale"] for norm in norms]
-    parts = map(laplace_loss, epsilons, (max(1, int(norm)) for norm in norms))
-    # Squares of mu of independent noise are added; a large epsilon has no mu.
-    mus = list(map(pure_mu, epsilons))
-    mu_squared = None
-    if None not in mus:
-        mu_squared = sum((mu**2 for mu in mus if mu), Fraction(0))
-    return DrawLoss(
-        sampler=draw.sampler,
-        size=math.prod(draw.shape),
-        difference=float(sum(norms)),
-        epsilon=sum(epsilons, Fraction(0)),
-        rho=sum(map(_convert_to_rho, epsilons)),
-        parts=tuple(parts),
-        mu_squared=mu_squared,
-    )
+# A part with a change that is not an integer.
+_INFINITE: Part = (math.inf, math.inf, math.inf, StatedLoss(0.0))
 
 
-def _convert_to_rho(epsilon: Fraction) -> float:
-    """Return the rho of zero-concentrated privacy of a pure epsilon: epsilon tanh(epsilon / 2)."""
-    return float(epsilon) * math.tanh(epsilon / 2)
+def _measure_choice(draw: Draw, score_range: Fraction) -> Part:
+    """Return the loss of a random choice by scores, from the range of the changes of scores."""
+    pure = _measure_pure(score_range, 1 / draw.parameters["rate"], 1 << 40)
+    if draw.sampler != "exponential_mechanism":
+        return pure
+    # Its losses lie in an interval of length epsilon, so that rho = epsilon**2 / 8
+    # and mu is the mu of epsilon / 2 (see `skdp.privacy.Rho` and `Mu`).
+    epsilon: Any = pure[0]
+    mu = pure_mu(epsilon / 2)
+    mu_squared = math.inf if mu is None else mu**2
+    rho = min(pure[1], float(epsilon) ** 2 / 8)
+    return epsilon, rho, mu_squared, exponential_loss(epsilon)
 
 
-def compose_losses(losses: Sequence[DrawLoss], delta: Fraction) -> float:
+def _measure_pure(
+    norm: Fraction, scale: Fraction, sensitivity: int | None = None
+) -> Part:
+    """Return the loss of pure noise with a scale, from a change of numbers in the norm of the noise."""
+    epsilon = norm / scale
+    # A change by n is a chain of n changes by 1 in `laplace_loss`.
+    loss = laplace_loss(epsilon, sensitivity or max(1, int(norm)))
+    mu = pure_mu(epsilon)
+    rho = float(epsilon) * math.tanh(epsilon / 2)
+    return epsilon, rho, math.inf if mu is None else mu**2, loss
+
+
+def _find_norms(draw: Draw, changes: Sequence[Fraction]) -> list[Fraction]:
+    """Return the changes of numbers with independent noise; a row of cube noise covers its largest change."""
+    if draw.sampler != "cube_noise":
+        return [change for change in changes if change]
+    width = draw.shape[1]
+    rows = range(0, len(changes), width)
+    return [max(changes[start : start + width]) for start in rows]
+
+
+def compose_losses(losses: pd.DataFrame, delta: Fraction) -> float:
     """Return the smallest epsilon at a delta that covers all draws together."""
     # The total is computed as a sum of epsilon, rho or mu**2, or by the accountant. Each
     # of them may be the smallest, and a release may state any of them.
-    epsilons = [float(sum(loss.epsilon for loss in losses))]
-    rho = sum(loss.rho for loss in losses)
+    epsilon, rho = float(sum(losses["epsilon"])), sum(losses["rho"])
     if not delta or rho == math.inf:
-        return epsilons[0]
-    epsilons.append(zcdp_epsilon(rho, delta) if rho else 0.0)
-    parts: list[Loss] = []
-    squares = []
-    for loss in losses:
-        parts += loss.parts
-        if loss.mu_squared is not None:
-            squares.append(loss.mu_squared)
-    compositions = [parts]
-    if len(squares) == len(losses):
-        compositions.append([gaussian_loss(sum(squares, Fraction(0)))])
+        return epsilon
+    compositions = [list(chain.from_iterable(losses["losses"]))]
+    mu_squared = sum(losses["mu_squared"], Fraction(0))
+    if mu_squared < math.inf:
+        compositions.append([gaussian_loss(mu_squared)])
+    epsilons = [epsilon, zcdp_epsilon(rho, delta) if rho else 0.0]
     for composition in compositions:
-        epsilon = smallest_epsilon(composition, delta)
-        if epsilon is not None:
-            epsilons.append(epsilon)
+        composed = smallest_epsilon(composition, delta)
+        if composed is not None:
+            epsilons.append(composed)
     return min(epsilons)
 
 
-def compare_with_stated(
-    losses: Sequence[DrawLoss], claim: PrivacyGuarantee
-) -> str | None:
-    """Describe a total loss of the draws that exceeds the stated total; None if there is none.
+def compare_with_stated(losses: pd.DataFrame, claim: PrivacyGuarantee) -> list[str]:
+    """Describe a total loss of the draws that exceeds the stated total; empty if there is none.
 
     `losses` are the losses of the recorded draws, and `claim` is the guarantee that the release states.
     """
-    if not claim.losses:
-        return None
     # Losses are compared at several deltas, because one total may be smaller at a large
     # delta and larger at a small delta.
-    deltas = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
+    deltas = [Fraction(1, 10**power) for power in (1, 2, 4, 8, 16)]
     # `smallest_epsilon` rounds up by at most some thousandths of the total, and not
     # equally for two lists of losses. At a large delta, the stated epsilon may be a small
     # part of the total, so the tolerance also depends on the epsilon of the claim.
     tolerance = 2e-3
-    for delta in deltas:
+    for delta in deltas if claim.losses else []:
         stated_epsilon = smallest_epsilon(claim.losses, delta)
         if stated_epsilon is None:
             continue
@@ -193,11 +159,11 @@ def compare_with_stated(
         drawn_epsilon = compose_losses(losses, delta)
         # `_find_understatements` already reports an infinite epsilon.
         if limit < drawn_epsilon < math.inf:
-            return (
+            return [
                 f"the draws lose epsilon {drawn_epsilon:.6g} at delta {float(delta):g};"
                 f" the stated losses {stated_epsilon:.6g}"
-            )
-    return None
+            ]
+    return []
 
 
 # Name of the result of a function in findings.
@@ -345,7 +311,7 @@ def replay_release(
     if n_rows[0] == n_rows[1] and stated.relation == "add_remove":
         claim = stated.to("replace")
     pairs, findings = _pair_draws(first.draws, second.draws)
-    losses = [compute_loss(draw, other_draw) for draw, other_draw in pairs]
+    losses = _tabulate_losses(pairs)
     epsilon = math.inf
     if not findings:
         epsilon = compose_losses(losses, Fraction(claim.delta))
@@ -359,7 +325,8 @@ def replay_release(
     findings += _compare_results(first, second)
     if first.messages != second.messages:
         findings.append("a warning, a log record or the output depends on the rows")
-    return Replay(_tabulate_losses(losses), claim, epsilon, tuple(findings))
+    draws = losses[_COLUMNS].astype({"epsilon": float, "rho": float})
+    return Replay(draws, claim, epsilon, tuple(findings))
 
 
 def _release(release: Any, table: Any, random_state: int) -> Any:
@@ -405,7 +372,8 @@ def _make_error_replay(
         f"{type(first or second).__name__} with {failed} rows, none with {passed}"
     )
     # The error reveals which of the two tables it was, so no epsilon covers the release.
-    return Replay(_tabulate_losses([]), stated, epsilon=math.inf, findings=(finding,))
+    draws = pd.DataFrame(columns=_COLUMNS)
+    return Replay(draws, stated, epsilon=math.inf, findings=(finding,))
 
 
 def _pair_draws(
@@ -436,7 +404,7 @@ def _select_noise(draws: Sequence[Draw]) -> list[Draw]:
 
 
 def _find_understatements(
-    losses: Sequence[DrawLoss], epsilon: float, claim: PrivacyGuarantee
+    losses: pd.DataFrame, epsilon: float, claim: PrivacyGuarantee
 ) -> list[str]:
     """Describe each total loss of the draws that exceeds the stated epsilon, rho or losses.
 
@@ -451,10 +419,8 @@ def _find_understatements(
             f"the draws lose epsilon {epsilon:.6g} together, more than the stated "
             f"{claim.epsilon:.6g}"
         )
-    finding = compare_with_stated(losses, claim)
-    if finding is not None:
-        findings.append(finding)
-    rho = sum(loss.rho for loss in losses)
+    findings += compare_with_stated(losses, claim)
+    rho = sum(losses["rho"])
     if claim.rho is not None and rho > claim.rho * tolerance:
         findings.append(
             f"the draws lose rho {rho:.6g} together, more than the stated "
@@ -494,11 +460,12 @@ def _hash_parts(result: Any) -> dict[str, str]:
     return hashes
 
 
-def _tabulate_losses(losses: Sequence[DrawLoss]) -> pd.DataFrame:
-    """Return the table `draws` of a `Replay`."""
-    rows = []
-    for loss in losses:
-        epsilon, rho = float(loss.epsilon), float(loss.rho)
-        rows.append((loss.sampler, loss.size, loss.difference, epsilon, rho))
-    names = ["sampler", "size", "difference", "epsilon", "rho"]
-    return pd.DataFrame(rows, columns=names)
+# Columns of the table `draws` of a `Replay`.
+_COLUMNS = ["sampler", "size", "difference", "epsilon", "rho"]
+
+
+def _tabulate_losses(pairs: Iterable[tuple[Draw, Draw]]) -> pd.DataFrame:
+    """Return the losses of pairs of draws: the columns of `Replay.draws`, "mu_squared", and "losses" of the parts."""
+    rows = [compute_loss(draw, other_draw) for draw, other_draw in pairs]
+    columns = [*_COLUMNS, "mu_squared", "losses"]
+    return pd.DataFrame(rows, columns=columns).astype({"epsilon": object})

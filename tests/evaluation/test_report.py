@@ -45,7 +45,7 @@ class Page(HTMLParser):
             self.headings.append(data)
 
 
-SECTIONS = ["Counts", "Accuracy of a model", "Gaps between groups", "What a release reveals", "Synthetic rows", "Files"]
+SECTIONS = ["Counts", "Accuracy of a model", "Gaps between groups", "What a release reveals", "Files"]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,6 @@ class TestStudyReport:
     def test_report_without_a_target_has_no_scores(self, people, domain, tmp_path):
         page = Page(self.run(people, domain, str(tmp_path)))
         assert page.headings == [SECTIONS[0], *SECTIONS[3:]]
-        assert "synthetic rows of sex, age" in page.text
         assert not (tmp_path / "model_scores.csv").exists()
         assert pd.read_csv(tmp_path / "release_counts.csv")["age"].unique().tolist() == ["[0, 40)", "[40, 80]"]
 
@@ -150,7 +149,7 @@ class TestStudyReport:
     @pytest.mark.long
     def test_seed_repeats_the_report(self, people, domain, tmp_path):
         options = {"target": "pay", "sensitive_features": "sex", "privileged": ["M"]}
-        drawn = ["index.html", *(f"{table}.csv" for table in ("release_counts", "count_errors", "synthesis"))]
+        drawn = ["index.html", *(f"{table}.csv" for table in ("release_counts", "count_errors"))]
         drawn.append("fairness_audits.csv")
         files = []
         for name, seed in (("one", 1), ("two", 1), ("three", 2)):

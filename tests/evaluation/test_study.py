@@ -1,4 +1,4 @@
-"""The experiments of a report: errors of counts, and tables of models, fairness, attacks and synthetic rows."""
+"""The experiments of a report: errors of counts, and tables of models, fairness and attacks."""
 
 import numpy as np
 import pandas as pd
@@ -64,12 +64,6 @@ class TestTables:
         assert without[1.0] < leakage.loc[1.0, "accuracy"] < 0.9
         assert leakage.loc[20.0, "accuracy"] > 0.99
         assert leakage.loc[1.0, "bound of guesses from the report"] == pytest.approx(np.e / (1 + np.e))
-
-    def test_synthetic_rows_are_scored_on_other_rows(self, tables):
-        scores = tables["synthesis"].set_index("epsilon").loc[20.0]
-        assert scores["error of 2-way marginals"] < 0.02
-        names = [f"accuracy, trained on {rows} rows" for rows in ("synthetic", "real")]
-        assert scores[names[0]] == scores[names[1]] == pytest.approx(0.825, abs=0.05)
 
 
 def test_column_names_may_be_numbers(people, tmp_path, no_figures, few_trees):
