@@ -104,7 +104,7 @@ def _ceil(number: float, n_decimals: int) -> Decimal:
     return tolerant.quantize(Decimal(1).scaleb(-n_decimals), rounding=ROUND_CEILING)
 
 
-# Version of the format of guarantees.
+# Version of the formats of guarantees and ledgers.
 VERSION = 1
 
 
@@ -172,14 +172,14 @@ def parse_record(
     if not isinstance(text, str):
         raise TypeError(f"`text` must be a str, got {type(text).__name__}.")
     content = parse_json(text, "`text`")
-    expected = {"format": record_format, "version": VERSION}
-    if not isinstance(content, dict):
-        raise ValueError(f"`text` must be a JSON object, got {type(content).__name__}.")
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != record_format:
+        raise ValueError(
+            f"`text` must be a JSON object with the format {record_format!r}, got "
+            f"{found!r:.40}."
+        )
     check_version(content.get("version"), VERSION, "The record")
-    for name, value in expected.items():
-        if content.get(name, value) != value:
-            raise ValueError(f"`{name}` must be {value!r}, got {content[name]!r:.40}.")
-    check_fields(content, [*expected, *names], "The record")
+    check_fields(content, ["format", "version", *names], "The record")
     return {name: content[name] for name in names}
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 from unittest import SkipTest
 from uuid import uuid4
 
 import joblib
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from skdp._arrays import Indices
 from skdp.base import split_if_supervised
 from skdp.domain import Categories, Interval
 from skdp.privacy import Mu, PrivacyGuarantee, Rho
@@ -160,32 +160,35 @@ class Privatizer(BaseSubject):
         # Clones are fitted with this declaration of each column; None leaves it unchanged.
         self.declared = _declare_by_column(declaration)
         self.is_permanent = parameters.get("secret_key") is not None
-        # Valid values of each column, from which tables are drawn.
-        self.values = {}
+        values: ValueLists = {}
         if X is not None:
             columns = read_columns(X if is_frame(X) else np.asarray(X, dtype=object))
             for name, column in columns.items():
-                self.values[name] = list(dict.fromkeys(column))
+                values[name] = list(dict.fromkeys(column))
             # If each `fit` finds the values, clones declare the values of X in its place.
             if self.declared is None and declaration in ("auto", None):
-                self.declared = self.values
+                self.declared = values
         elif self.declared is not None:
             for name, declared in self.declared.items():
-                self.values[name] = _list_values(declared)
+                values[name] = _list_values(declared)
         else:
             raise TypeError(
                 f"`X` is required for {type(estimator).__name__}, whose parameters do "
                 "not declare each column, got None."
             )
-        super().__init__(estimator, list(self.values))
+        # Valid values of each column, from which tables are drawn.
+        self.values = {}
+        for name, listed in values.items():
+            self.values[name] = pd.Series(listed, dtype=_choose_dtype(listed))
+        super().__init__(estimator, list(values))
 
     def table(self) -> Any:
         """Return 100 rows of valid values."""
-        return self.frame(self.rows(100))
+        return self.draw_rows(100)
 
     def prepare(self, **parameters: Any) -> Any:
         """Return a clone that is fitted to 8 rows."""
-        return self.unfitted(**parameters).fit(self.frame(self.rows(8)))
+        return self.unfitted(**parameters).fit(self.draw_rows(8))
 
     def unfitted(self, **parameters: Any) -> Any:
         """Return a clone with declared columns and those `parameters` that it accepts."""
@@ -195,7 +198,7 @@ class Privatizer(BaseSubject):
 
     def prepare_again(self, prepared: Any) -> Any:
         """Fit a clone of a prepared transformer."""
-        return clone(prepared).fit(self.frame(self.rows(8)))
+        return clone(prepared).fit(self.draw_rows(8))
 
     def release(self, prepared: Any, X: Any = None) -> Any:
         """Privatize a table, or the public rows."""
@@ -212,7 +215,7 @@ class Privatizer(BaseSubject):
 
     def noisy_table(self) -> Any:
         """Return 600 equal rows, whose noisy releases differ with near certainty."""
-        return self.frame(self.equal_rows(600))
+        return self.equal_rows(600)
 
     def wrong_tables(self) -> Iterator[Any]:
         """Yield a 1-D array, a table without a column, and a table with other names."""
@@ -221,38 +224,23 @@ class Privatizer(BaseSubject):
         yield X.iloc[:, 1:]
         yield X.add_suffix("_")
 
-    def rows(self, size: int, seed: int = SEED) -> ValueLists:
-        """Draw rows of valid values, as lists by column."""
-        rng = np.random.default_rng(seed)
-        rows = {}
-        for name, values in self.values.items():
-            rows[name] = [values[code] for code in rng.integers(len(values), size=size)]
-        return rows
+    def draw_rows(self, size: int) -> pd.DataFrame:
+        """Draw rows of valid values."""
+        rng = np.random.default_rng(SEED)
+        sizes = map(len, self.values.values())
+        return self.take([rng.integers(n_values, size=size) for n_values in sizes])
 
-    def equal_rows(self, size: int, code: int = 0) -> ValueLists:
-        """Return equal rows with the valid value of each column that has the index `code`, as lists by column."""
-        rows = {}
-        for name, values in self.values.items():
-            rows[name] = [values[code % len(values)]] * size
-        return rows
+    def equal_rows(self, size: int, code: int = 0) -> pd.DataFrame:
+        """Return equal rows with the valid value of each column that has the index `code`."""
+        sizes = map(len, self.values.values())
+        return self.take([np.full(size, code % n_values) for n_values in sizes])
 
-    def frame(self, rows: ValueLists, library: Any = "pandas") -> Any:
-        """Make a table in a library from the values of columns; its dtypes depend only on the valid values."""
-        if library == "pandas":
-            series = {}
-            for name, column in rows.items():
-                series[name] = pd.Series(column, dtype=_choose_dtype(self.values[name]))
-            return pd.DataFrame(series)
-        # Other libraries infer dtypes from the values, so the valid values are inserted
-        # before the rows and removed again.
-        n_before = max(map(len, self.values.values()))
+    def take(self, codes: Iterable[Indices]) -> pd.DataFrame:
+        """Return the rows of valid values with the given indices, which are a list for each column."""
         columns = {}
-        for name, column in rows.items():
-            columns[name] = [*(self.values[name] * n_before)[:n_before], *column]
-        try:
-            return nw.from_dict(columns, backend=library)[n_before:].to_native()
-        except ImportError:
-            raise SkipTest(f"{library} is not installed") from None
+        for (name, values), taken in zip(self.values.items(), codes, strict=True):
+            columns[name] = values.take(taken).reset_index(drop=True)
+        return pd.DataFrame(columns)
 
 
 class Curator(BaseSubject):

@@ -193,7 +193,7 @@ def test_record_and_page_contain_nothing_private(tmp_path):
 PURE = {"kind": "pure", "count": 1, "epsilon": 1.0, "share": 1.0}
 # A field, its new value, and a part of the message.
 WRONG = [
-    ("format", "skdp-statement", "`format` must be 'skdp-guarantee', got 'skdp-statement'"),
+    ("format", "skdp-statement", "a JSON object with the format 'skdp-guarantee', got 'skdp-statement'"),
     ("version", 2, r"later version of skdp: skdp \S+ reads version 1, got 2\. Upgrade skdp"),
     ("version", 0, r"earlier version of skdp: skdp \S+ reads version 1, got 0\."),
     ("epsilon", -1.0, r"`epsilon` must be a finite number >= 0, got -1\.0"),

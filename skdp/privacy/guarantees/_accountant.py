@@ -1,4 +1,4 @@
-"""Accountant of privacy loss distributions: the smallest proven epsilon of several losses together."""
+"""Accountant of privacy loss distributions: the smallest proven epsilon of several losses, and bounds of attacks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skdp._arrays import Floats
 from skdp.exact import round_up
@@ -15,10 +17,12 @@ from skdp.privacy.guarantees._conversions import (
     find_safe_boundary,
     gaussian_epsilon,
     log_delta_above,
+    zcdp_epsilon,
 )
 from skdp.privacy.guarantees._losses import (
     GaussianLoss,
     Loss,
+    StatedLoss,
     gaussian_loss,
     merge_losses,
 )
@@ -301,3 +305,56 @@ def _gaussian_delta(gaps: Floats, mu: float) -> Floats:
     log_deltas = log_delta_above(np.abs(gaps) / mu - mu / 2, mu)
     below = np.minimum(gaps, 0)
     return np.exp(below + log_deltas) - np.expm1(below)
+
+
+# Let a test of two neighboring inputs have the false positive rate a and the true positive
+# rate t. A release that is (epsilon, delta)-private for both directions has
+#
+# - t <= delta + e**epsilon * a, the definition for the event "positive", and
+# - t <= 1 - e**-epsilon * (1 - delta - a), the definition for the event "negative".
+#
+# All pairs (epsilon, delta) hold at once, so the smallest of these bounds holds for each a
+# (J. Dong, A. Roth, W. J. Su 2022, proposition 2.5: for all pairs it is the trade-off
+# function). A guess between two equally likely inputs is correct with the probability (1 -
+# a + t) / 2, at most (e**epsilon + delta) / (1 + e**epsilon) by both lines (P. Kairouz,
+# S. Oh, P. Viswanath 2017). At epsilon 0, delta is the total variation.
+
+# Bound of the rounding errors of an exponential, a product and a sum.
+_BOUND_MARGIN = 2.0**-48
+
+
+@lru_cache(maxsize=256)
+def list_pairs(stated: StatedLoss, losses: tuple[Loss, ...]) -> tuple[Floats, Floats]:
+    """Return epsilons and deltas that hold for a release with a stated loss and the losses of its parts."""
+    pairs = [*find_profile(losses or [stated]), (stated.epsilon, stated.delta)]
+    if stated.rho is not None:
+        # By Pinsker's inequality, the total variation is at most sqrt(rho / 2).
+        pairs.append((0.0, math.sqrt(stated.rho / 2) * (1 + _BOUND_MARGIN)))
+        for digits in range(1, 9):
+            delta = 10.0**-digits
+            pairs.append((zcdp_epsilon(stated.rho, delta), delta))
+    # e**710 is not a float, and such a pair hardly limits an attack.
+    epsilons, deltas = np.array([(0, 1), *(x for x in pairs if x[0] < 700)]).T
+    return epsilons, deltas
+
+
+def bound_guess(stated: StatedLoss, losses: tuple[Loss, ...] = ()) -> float:
+    """Return the largest success probability of a guess between two equally likely neighboring inputs."""
+    epsilons, deltas = list_pairs(stated, losses)
+    powers = np.exp(epsilons)
+    bounds = (powers + deltas) / (1 + powers) * (1 + _BOUND_MARGIN)
+    return min(1.0, float(bounds.min()))
+
+
+def bound_true_positives(
+    stated: StatedLoss, losses: tuple[Loss, ...], false_positives: ArrayLike
+) -> Floats:
+    """Return the largest true positive rate of a test for each false positive rate."""
+    rates = np.asarray(false_positives, dtype=float)
+    if not ((rates >= 0) & (rates <= 1)).all():
+        raise ValueError("`false_positive_rate` must be in [0, 1], got another number.")
+    epsilons, deltas = list_pairs(stated, losses)
+    column = rates[..., None]
+    positive = (deltas + np.exp(epsilons) * column) * (1 + _BOUND_MARGIN)
+    negative = 1 - np.exp(-epsilons) * (1 - deltas - column) + _BOUND_MARGIN
+    return np.clip(np.minimum(positive, negative).min(axis=-1), 0, 1)

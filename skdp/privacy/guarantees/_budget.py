@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from skdp.exact import round_up
 from skdp.privacy._formats import check_delta, check_epsilon
-from skdp.privacy.guarantees._accountant import smallest_epsilon
+from skdp.privacy.guarantees._accountant import bound_guess, smallest_epsilon
 from skdp.privacy.guarantees._conversions import (
     find_largest_safe,
     find_safe_start,
@@ -31,7 +31,6 @@ from skdp.privacy.guarantees._losses import (
     pure_epsilon,
     pure_rho,
 )
-from skdp.privacy.guarantees._risk import bound_guess
 
 # Range of rho and mu**2 in which conversions neither overflow nor take long.
 _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6

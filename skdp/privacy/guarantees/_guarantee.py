@@ -28,7 +28,11 @@ from skdp.privacy._formats import (
     parse_record,
     write_name,
 )
-from skdp.privacy.guarantees._accountant import smallest_epsilon
+from skdp.privacy.guarantees._accountant import (
+    bound_guess,
+    bound_true_positives,
+    smallest_epsilon,
+)
 from skdp.privacy.guarantees._conversions import zcdp_epsilon
 from skdp.privacy.guarantees._losses import (
     Loss,
@@ -37,7 +41,6 @@ from skdp.privacy.guarantees._losses import (
     merge_losses,
     parse_loss,
 )
-from skdp.privacy.guarantees._risk import bound_guess, bound_true_positives
 
 
 class WeakGuaranteeWarning(UserWarning):

@@ -26,7 +26,6 @@ import json
 import math
 import os
 import sqlite3
-import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -43,6 +42,7 @@ from typing import Any, Literal
 from skdp._json import MAX_FILE_BYTES, check_version, value_from_json
 from skdp.exact import round_up
 from skdp.privacy._formats import (
+    VERSION,
     check_choice,
     check_delta,
     check_epsilon,
@@ -68,9 +68,6 @@ from skdp.privacy.guarantees._losses import (
 
 # An exact sum of privacy losses; infinite if a release has no finite loss of this measure.
 Total = Fraction | float
-
-# Relative tolerance of stored sums, whose rho and mu are rounded.
-_TOLERANCE = Fraction(1, 10**9)
 
 
 def to_decimal(number: float) -> Total:
@@ -284,15 +281,14 @@ class Account:
                 "`delta=`, or a release with `delta=0`."
             )
         limit = self.limits[name]
-        needed = float(min(amount, sys.float_info.max))
-        left = round_down(limit - self.sums[name])
-        rounded = float(f"{needed:.9g}"), shorten_remaining(to_decimal(left), limit)
-        if rounded[0] > rounded[1]:
-            needed, left = rounded
+        numbers = [to_float(amount), shorten_remaining(limit - self.sums[name], limit)]
         of, total = float(limit), ""
         if self.mu is not None:
             name, of, total = "mu", self.mu, ", as squares of mu add up"
-            needed, left = (float(f"{x**0.5:.9g}") for x in (needed, left))
+            numbers = [number**0.5 for number in numbers]
+        # Nine digits are shown if the loss still exceeds the remaining amount.
+        shortened = [float(f"{number:.9g}") for number in numbers]
+        needed, left = shortened if shortened[0] > shortened[1] else numbers
         required = f"{name}={needed}"
         # A guarantee for add_remove has another loss in the relation of the budget.
         if self._convert(title, guarantee).relation != guarantee.relation:
@@ -353,9 +349,6 @@ _COPY_MESSAGE = (
 # Time to wait for the lock of a ledger. A charge takes milliseconds, so another process
 # that keeps the lock longer has stopped.
 TIMEOUT_SECONDS = 60
-
-# Version of the stored budget. Later versions add the field "version" to it.
-_VERSION = 1
 
 # Forks wait while a connection is open: a child that inherits the connection could roll
 # back a transaction of its parent.
@@ -486,7 +479,8 @@ class Book(ABC):
         try:
             ((content, *stored),) = rows
             fields = json.loads(content)
-            check_version(fields.pop("version", _VERSION), _VERSION, "The ledger")
+            # Later versions add the field "version" to the budget.
+            check_version(fields.pop("version", VERSION), VERSION, "The ledger")
             amounts = map(_parse_sum, stored)
             columns = tuple(map(value_from_json, fields.pop("columns")))
             sums: Sums = dict(zip(MEASURES, amounts, strict=True))
@@ -519,9 +513,10 @@ class Book(ABC):
         except ValueError:
             raise self._damaged("a charge does not fit its budget") from None
         # Stored sums of delta, rho and mu may be larger, from a version with larger bounds
-        # on the losses of guarantees.
+        # on the losses of guarantees. Rho and mu are rounded.
+        tolerance = 1 - Fraction(1, 10**9)
         is_covered = account.sums["epsilon"] == expected["epsilon"] and all(
-            account.sums[name] >= expected[name] * (1 - _TOLERANCE) for name in MEASURES
+            account.sums[name] >= expected[name] * tolerance for name in MEASURES
         )
         if not is_covered or (charges and account.relation is None):
             raise self._damaged("its sums are not the sums of its charges")

@@ -96,9 +96,6 @@ _TEXT_FIELDS = (
     "written",
 )
 
-# False positive rates for which a statement has the largest true positive rate.
-_FALSE_POSITIVES = 0.01, 0.001
-
 # Packages whose versions may change the noise or its proof.
 _PACKAGES = ("skdp", "numpy", "scipy", "pandas", "narwhals", "scikit-learn")
 
@@ -268,7 +265,7 @@ class PrivacyStatement(JsonRecord):
         ]
         lossy = [x for x in covers if x.guarantee.epsilon or x.guarantee.delta]
         counted = lossy or covers
-        rates = {str(rate): total.true_positive_rate(rate) for rate in _FALSE_POSITIVES}
+        rates = {str(rate): total.true_positive_rate(rate) for rate in (0.01, 0.001)}
         limits = _LIMITS if total.secure else ""
         return {
             "protected": total._format_scope(),

@@ -220,9 +220,6 @@ class PrivateStep:
         names = _steps.fitted_names(estimator) or flow.names
         self.estimator = estimator
         self.flow = flow
-        self.raw = flow.raw
-        self.is_fitted = hasattr(estimator, "guarantee_")
-        self.is_foreign = _steps.library_of(estimator) != "skdp"
         self.targets = _find_targets(estimator, guarantee, flow, names)
         covered, self.uncovered = _cover(guarantee, flow, names, self.targets)
         scope = [name for name in columns if name in covered]
@@ -231,67 +228,68 @@ class PrivateStep:
             scope = [x for x in guarantee.scope if x not in self.targets] or scope
         self.scope = tuple(dict.fromkeys([*scope, *self.targets]))
         self.guarantee = guarantee
-        self.inferred = set(_steps.find_inferred(estimator))
-        # Note about the privacy loss of further rows.
-        self.reuse = _find_reuse(estimator, guarantee)
-
+        self.is_alone = is_alone
         # The protected rows of the output: True, "fit" or False.
         self.protects_rows = _steps.find_protection(estimator, guarantee)
         self.protects_values = guarantee.relation == "replace_values"
         self.returns_rows = hasattr(estimator, "transform")
         self.is_resampler = hasattr(estimator, "fit_resample")
-        gives_rows = is_alone and self.returns_rows
         # The rows of an estimator alone have true values, or the columns that it does not
         # protect.
+        gives_rows = is_alone and self.returns_rows
         self.gives_true_rows = gives_rows and not self.protects_rows
-        self.gives_the_rest = (
-            gives_rows and self.protects_values and self.protects_rows is True
-        )
-        # Predictions or later steps depend on the columns that it does not protect.
-        is_used = self.protects_values or not self.returns_rows
-        self.learns_the_rest = is_used and not self.gives_the_rest
-        # The number of rows of the output is not protected, which matters if it is used.
-        counts_rows = guarantee.relation == "add_remove" and self.returns_rows
-        has_samples = is_alone and hasattr(estimator, "sample")
-        self.is_counted = counts_rows and bool(self.protects_rows) and not has_samples
-        self.is_sampled = counts_rows and bool(self.protects_rows) and has_samples
+
+    @property
+    def protection(self) -> str:
+        """The protection of the columns in the scope."""
+        if not self.protects_rows:
+            return STATISTICS
+        if self.protects_rows == "fit":
+            return ROWS_IN_FIT
+        is_synthetic = _find_reuse(self.estimator, self.guarantee) == "synthetic"
+        return SYNTHETIC if is_synthetic else ROWS
+
+    def list_notes(self) -> Iterator[str]:
+        """Yield the names of the notes about the step."""
+        if self.protects_rows:
+            yield _find_reuse(self.estimator, self.guarantee)
+            # The number of rows of the output is not protected, which matters if it is used.
+            if self.guarantee.relation == "add_remove" and self.returns_rows:
+                has_samples = self.is_alone and hasattr(self.estimator, "sample")
+                yield "sampled" if has_samples else "counted"
+        if self.gives_true_rows:
+            yield "transformed"
+        if _steps.find_inferred(self.estimator):
+            yield "inferred"
+        if _steps.library_of(self.estimator) != "skdp":
+            yield "foreign"
         # A resampler uses the true target as a public column.
-        is_public = not (self.targets or flow.has_new_target)
-        self.uses_true_target = self.protects_values and self.is_resampler and is_public
+        is_public = not (self.targets or self.flow.has_new_target)
+        if self.protects_values and self.is_resampler and is_public:
+            yield "target"
+
+    def list_exposures(self) -> Iterator[tuple[str, Names]]:
+        """Yield the columns that the step releases unprotected, after how it does so."""
+        is_rest = self.protects_values and self.protects_rows is True
+        if self.is_alone and self.returns_rows and is_rest:
+            yield RETURNED, self.uncovered
+        elif self.protects_values or not self.returns_rows:
+            # Predictions or later steps depend on the columns that it does not protect.
+            yield LEARNED, self.uncovered
+        if self.gives_true_rows:
+            yield TRANSFORMED, self.flow.raw
 
     def find_output(self) -> Flow:
         """Return the table that the step passes on: its raw columns are neither protected here nor before."""
         if self.gives_true_rows or not (self.returns_rows or self.is_resampler):
             return self.flow.after(NO_COLUMNS)  # nothing, or predictions
         if not self.protects_rows:
-            return self.flow.after(self.raw)
+            return self.flow.after(self.flow.raw)
         # A resampler of a protected target returns a private target; assumed before fit.
-        has_target = bool(self.targets) or not self.is_fitted
+        has_target = bool(self.targets) or not hasattr(self.estimator, "guarantee_")
         return self.flow.after(
             self.uncovered, has_new_target=has_target and not self.returns_rows
         )
-
-
-# Protection of the columns in the scope, by the protected rows of the output.
-_PROTECTIONS = {True: ROWS, "fit": ROWS_IN_FIT, False: STATISTICS}
-
-# Notes about a step with a guarantee, by the attribute of a step to which they apply.
-_NOTE_RULES = {
-    "counted": "is_counted",
-    "sampled": "is_sampled",
-    "transformed": "gives_true_rows",
-    "inferred": "inferred",
-    "foreign": "is_foreign",
-    "target": "uses_true_target",
-}
-
-# Columns that a step with a guarantee releases unprotected: the protection in the table,
-# the attribute of a step to which it applies, and the attribute with the columns.
-_EXPOSURE_RULES = (
-    (RETURNED, "gives_the_rest", "uncovered"),
-    (LEARNED, "learns_the_rest", "uncovered"),
-    (TRANSFORMED, "gives_true_rows", "raw"),
-)
 
 
 class Walk:
@@ -481,23 +479,17 @@ class Walk:
         self._add_columns(scope)
         self._targets.update(private.targets)
         guarantee = replace(private.guarantee, scope=scope)
-        stated = StatedStep(step, guarantee, fitted=private.is_fitted)
-        protection = _PROTECTIONS[private.protects_rows]
-        if protection == ROWS and private.reuse == "synthetic":
-            protection = SYNTHETIC
-        self._add_step(stated, protection, private.targets)
-        if private.protects_rows:
-            self.notes[private.reuse][step] = None
+        is_fitted = hasattr(private.estimator, "guarantee_")
+        stated = StatedStep(step, guarantee, fitted=is_fitted)
+        self._add_step(stated, private.protection, private.targets)
         for release in _steps.list_domains(private.estimator):
             columns = self._domains.setdefault(release, set(release.guarantee.scope))
             columns.update(scope)
-        for name, condition in _NOTE_RULES.items():
-            if getattr(private, condition):
-                self.notes[name][step] = None
+        for note in private.list_notes():
+            self.notes[note][step] = None
         self._expose(self._find_inferred(private), INFERRED, step)
-        for exposure, condition, released in _EXPOSURE_RULES:
-            if getattr(private, condition):
-                self._expose(getattr(private, released), exposure, step)
+        for exposure, released in private.list_exposures():
+            self._expose(released, exposure, step)
         return private.find_output()
 
     def _add_step(
@@ -522,7 +514,8 @@ class Walk:
 
     def _find_inferred(self, private: PrivateStep) -> set[Any]:
         """Return the columns of X and the targets whose categories a step has inferred."""
-        inferred, known = private.inferred, self._targets.union(self.columns)
+        inferred = set(_steps.find_inferred(private.estimator))
+        known = self._targets.union(self.columns)
         # After other steps, or if `fit` may infer categories, the columns are not known, so
         # all raw columns are exposed.
         if inferred and (private.flow.columns is None or not inferred <= known):
