@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,8 +37,6 @@ from skdp.tables import convert_frame, is_frame
 # A column for each part of the output, with an entry for each draw.
 Draws = dict[str, NDArray[Any]]
 
-# Name of the column that has the name of the error of each draw that failed.
-ERROR_TYPE = "the type of the error"
 # Entry of a draw whose output does not have the part of the column.
 ABSENT = "\0absent"
 
@@ -59,12 +56,8 @@ def read_columns(table: Any) -> Draws:
     return columns
 
 
-def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
+def read_rows(released: Any, n_rows: int) -> Draws:
     """Convert a release whose rows are independent draws to columns; each list item is a column."""
-    try:
-        released = release()
-    except Exception as error:
-        return {ERROR_TYPE: np.full(n_rows, type(error).__name__, object)}
     columns: Draws = {}
     for name, values in read_columns(released).items():
         if len(values) != n_rows:
@@ -77,23 +70,6 @@ def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
             columns |= _align_parts(values, f"{name}, item")
         else:
             columns[name] = values
-    return columns
-
-
-def read_calls(release: Callable[[], Any], n_calls: int) -> Draws:
-    """Call a release many times; return a column for each part of the outputs."""
-    outputs = []
-    errors = np.full(n_calls, ABSENT, object)
-    for call in range(n_calls):
-        parts: list[Any] = []
-        try:
-            parts += _list_parts(release())
-        except Exception as error:
-            errors[call] = type(error).__name__
-        outputs.append(parts[:256])  # limits the number of columns
-    columns = _align_parts(outputs, "part")
-    if (errors != ABSENT).any():
-        columns[ERROR_TYPE] = errors
     return columns
 
 
@@ -126,8 +102,6 @@ def add_supports(fitted: Any, columns: Draws) -> Draws:
     `columns` are the outputs of draws by name. The hash function of a report is public, so supported values follow from
     the report.
     """
-    if ERROR_TYPE in columns:
-        return columns
     # The first columns of a release are the reports, `oracle.width` columns for each
     # oracle.
     arrays = list(columns.values())
@@ -241,7 +215,7 @@ def draw_rows(
         """Release n copies of the row of a table as n draws."""
         rows = tables[table].iloc[np.zeros(n, np.intp)].reset_index(drop=True)
         with warnings.catch_warnings(action="ignore"):
-            return add_supports(fitted, read_rows(lambda: release(rows), n))
+            return add_supports(fitted, read_rows(release(rows), n))
 
     return draw
 
@@ -252,7 +226,9 @@ def draw_calls(release: Callable[[Any], Any], tables: Sequence[Any]) -> Sampler:
     def draw(table: int, n: int) -> Draws:
         """Call the release of a table n times, without its warnings."""
         with warnings.catch_warnings(action="ignore"):
-            return read_calls(partial(release, tables[table]), n)
+            outputs = [list(_list_parts(release(tables[table]))) for _ in range(n)]
+        # At most 256 columns.
+        return _align_parts((parts[:256] for parts in outputs), "part")
 
     return draw
 
@@ -437,7 +413,8 @@ def audit_epsilon(
         Local transformer of any package, or function from a table to its release, such
         as ``lambda X: DPMean(bounds=(0, 1)).fit(X).mean_``. A transformer must privatize
         rows independently, so that a table of m equal rows gives m draws; wrap such a
-        function in `sklearn.preprocessing.FunctionTransformer`.
+        function in `sklearn.preprocessing.FunctionTransformer`. For permanent reports,
+        pass the transformer with ``memoize=False``.
     neighbors : list of tables, default=None
         At least two public tables, any two of which differ in one record. All pairs are
         tried. For a transformer, they are pandas DataFrames of one row. If None, these
@@ -470,8 +447,9 @@ def audit_epsilon(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, the claim or the neighbors are missing, every
-        release fails, or the release is a Pipeline or an estimator of the central model.
+        If a parameter is out of range, the claim or the neighbors are missing, or the
+        release is a Pipeline or an estimator of the central model. Errors of a release are
+        raised: if only some of the tables cause one, it reveals them.
 
     See Also
     --------
@@ -488,7 +466,7 @@ def audit_epsilon(
 
     Events are sets of outcomes of one of these functions of a release: the value of a
     column, its bin, the values of all columns together, the sum of their log ratios,
-    the values that a hashed report supports, and the type of an error. The lowest bits
+    and the values that a hashed report supports. The lowest bits
     of floats, which may reveal a number without noise, are not compared.
 
     Only the values of a release are compared. Use `check_privatizer` to check dtypes,
@@ -537,7 +515,6 @@ def audit_epsilon(
             f"record, got {len(tables)}."
         )
     claimed, claimed_delta = _find_claim(fitted, epsilon, delta)
-    _check_releases(draw, len(tables))
     lower, n_used, event = find_bound(
         draw, len(tables), n_draws or n_default, delta=claimed_delta
     )
@@ -563,19 +540,6 @@ def _find_claim(fitted: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
             "got None."
         )
     return float(guarantee.epsilon), float(guarantee.delta)
-
-
-def _check_releases(draw: Sampler, n_tables: int) -> None:
-    """Raise an error if the release fails in both of two draws for every table."""
-    for table in range(n_tables):
-        # A sample has the column of error types only if a draw failed.
-        types = draw(table, 2).get(ERROR_TYPE, [ABSENT])
-        if ABSENT in list(types):
-            return
-    raise ValueError(
-        "The release of at least one of the neighboring tables must succeed, got "
-        f"{types[0]} for each table."
-    )
 
 
 # The audited release and its guarantee
@@ -638,27 +602,23 @@ def _check_local(estimator: Any, is_local: bool) -> None:
         )
 
 
-# Ids of records with permanent reports, each of which is used once.
-_record_numbers = itertools.count()
-
-
 def _release(estimator: Any, table: Any) -> Any:
     """Release a table by `transform`, or by `report` of a `HeavyHitters` client."""
-    if not hasattr(estimator, "transform"):
-        return estimator.report(table)
-    options = {}
-    if _list_parameters(estimator, "secret_key"):
-        # Permanent reports are independent only for records that have not been released.
-        options["person"] = [next(_record_numbers) for _ in range(len(table))]
-    return estimator.transform(table, **options)
+    if hasattr(estimator, "transform"):
+        return estimator.transform(table)
+    return estimator.report(table)
 
 
 def _fit_once(estimator: Any, table: Any, seed: int | None) -> Any:
     """Return a copy without a ledger and with a seed, fitted to a table unless the estimator is fitted already."""
-    changes: dict[str, Any] = dict.fromkeys(_list_parameters(estimator, "ledger"))
-    if seed is not None:
-        seeds = _list_parameters(estimator, "random_state", only_set=False)
-        changes |= dict.fromkeys(seeds, seed)
+    changes: dict[str, Any] = {}
+    if hasattr(estimator, "get_params"):
+        for key, value in estimator.get_params().items():
+            name = key.split("__")[-1]
+            if name == "ledger" and value is not None:
+                changes[key] = None
+            elif name == "random_state" and seed is not None:
+                changes[key] = seed
     is_copied = not changes and _is_fitted(estimator)
     if is_copied or not hasattr(estimator, "get_params"):
         fitted = copy.deepcopy(estimator)
@@ -668,16 +628,6 @@ def _fit_once(estimator: Any, table: Any, seed: int | None) -> Any:
         with warnings.catch_warnings(action="ignore"):
             fitted.fit(table)
     return fitted
-
-
-def _list_parameters(estimator: Any, name: str, *, only_set: bool = True) -> list[str]:
-    """List the nested parameters with a name; with `only_set`, without parameters that are None."""
-    keys = []
-    if hasattr(estimator, "get_params"):
-        for key, value in estimator.get_params().items():
-            if key.split("__")[-1] == name and not (only_set and value is None):
-                keys.append(key)
-    return keys
 
 
 def _is_fitted(estimator: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
 import pickle
 import random
 import time
@@ -263,7 +262,7 @@ def list_error_texts(error: BaseException | None) -> Iterator[str]:
 
 
 def check_random_bits(subject: Subject) -> None:
-    """Check that all calls, copies, pickles and forks use distinct random bits without a seed."""
+    """Check that all calls, copies and pickles use distinct random bits without a seed."""
     subject.spending_guarantee()
     original = subject.prepare_noisy(random_state=None)
     pickled = pickle.dumps(original)
@@ -278,12 +277,10 @@ def check_random_bits(subject: Subject) -> None:
         ):
             fingerprints.append(subject.fingerprint(prepared))
         fingerprints.append(_release_after_seeds(subject, original))
-        if "fork" in multiprocessing.get_all_start_methods():
-            fingerprints.append(_release_in_fork(subject, original))
     n_distinct = len(set(fingerprints))
     require(
         n_distinct == len(fingerprints),
-        f"{len(fingerprints)} calls, of copies, of forked processes and after"
+        f"{len(fingerprints)} calls, of copies and after"
         f" np.random.seed(0), must use distinct random bits, got {n_distinct} distinct"
         " releases. Draw from a new `skdp.randomness.SecureSource` each time.",
     )
@@ -299,29 +296,6 @@ def _release_after_seeds(subject: Subject, prepared: Any) -> str:
     finally:
         np.random.set_state(numpy_state)  # noqa: NPY002
         random.setstate(python_state)
-
-
-def _release_in_fork(subject: Subject, prepared: Any) -> str:
-    """Release in a forked process, which inherits the state of the estimator."""
-    # The child process sends its release to the parent process.
-    receiver, sender = multiprocessing.Pipe(duplex=False)
-
-    def release() -> None:
-        """Send a fingerprint of a release to the parent process."""
-        sender.send(subject.fingerprint(prepared))
-
-    process = multiprocessing.get_context("fork").Process(target=release)
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        # Python warns of forks in a process with threads, which has no effect here.
-        process.start()
-    # If this end is closed, `poll` also returns when the process ends without a release.
-    sender.close()
-    if not receiver.poll(120):
-        raise AssertionError(
-            "A forked process must release, got none. Hold no locks while drawing."
-        )
-    process.join()
-    return str(receiver.recv())
 
 
 def check_seeds(subject: Subject) -> None:

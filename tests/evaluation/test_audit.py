@@ -1,6 +1,5 @@
 """Audits refute faults of published libraries, and do not refute correct guarantees."""
 
-import itertools
 import math
 
 import numpy as np
@@ -41,7 +40,6 @@ FAULTS = [
     (ten_reports(broken.RedrawnReports()), TWO, {"epsilon": 1.0}, 3.0),
     (broken.KnownSeed().transform, TWO, {"epsilon": 1.0}, 2.0),  # by calls: rows of one call are independent
     (broken.MissingPassesThrough(), (one(1.0), one(math.nan)), {}, 6.0),
-    (broken.RaisesOnUnknown(), (one(1), one(4)), {}, 2.0),
 ]
 
 
@@ -177,10 +175,7 @@ def test_bound_is_close_to_a_tight_epsilon(epsilon, draws):
     assert 0.75 * epsilon < result.epsilon_lower < epsilon == result.epsilon_exact
 
 
-def test_permanent_reports_and_wrappers_are_audited():
-    result = audit_epsilon(sound(memoize=True, secret_key=skdp.SecretKey.generate()), n_draws=10_000)
-    assert not result.rejected
-    assert result.epsilon_lower > 0.4
+def test_wrappers_are_audited():
     bits = skdp.UnaryEncodingTransformer(1.0, categories={"value": ["a", "b"]})
     neighbors = [pd.DataFrame({"value": [value]}) for value in ("a", "b")]
     assert not audit_epsilon(skdp.PosteriorFeatures(bits), neighbors, n_draws=500, random_state=0).rejected
@@ -279,19 +274,12 @@ def test_result_contains_no_value(release):
         ((skdp.RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((sound(), [TWO[0], TWO[1].iloc[[0, 0]]]), {}, ValueError, "must have one row each for a transformer"),
         ((skdp.RandomizedResponseEncoder(),), {}, ValueError, "estimator without declared values"),
-        ((lambda rows: rows["absent"], TWO), {}, ValueError, r"must succeed, got KeyError"),
+        ((broken.RaisesOnUnknown(), (one(1), one(4))), {}, ValueError, "not declared"),
     ],
 )
 def test_invalid_arguments_raise_an_error(arguments, options, error, match):
     with pytest.raises(error, match=match):
         audit_epsilon(*arguments, **{"epsilon": 1.0} | options)
-
-
-def test_release_may_fail_sometimes():
-    """Each second call fails, for all tables."""
-    calls = itertools.count()
-    result = audit_epsilon(lambda rows: 1 / (next(calls) % 2), TWO, epsilon=1.0, n_draws=200)
-    assert not result.rejected
 
 
 class TestBound:

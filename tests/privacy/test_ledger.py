@@ -349,6 +349,7 @@ def test_statement_adds_no_deltas_to_a_budget_without_delta(budget):
     whole = zcdp_epsilon(0.5, 1e-6) if "rho" in budget else gaussian_epsilon(1.0, 1e-6)
     assert total.epsilon == whole
     assert "do not add up" in str(privacy_statement(ledger))
+    assert "is the sum of their epsilons" in str(privacy_statement(ledger))
 
 
 def test_total_of_a_ledger_has_the_delta_of_its_budget():

@@ -50,8 +50,10 @@ _LEDGER_NOTES = (
     "The total is the sum of the charges; if a charge has a delta, at the delta of the "
     "budget. "
     "For a budget of rho or mu, it is the whole budget at delta = 0.000001, because "
-    "the losses of charges that depend on earlier results do not add up. For all "
-    "charges, also future ones, the budget holds.",
+    "the losses of charges that depend on earlier results do not add up. The epsilon "
+    "beside several equal charges is the sum of their epsilons, which such a budget does "
+    "not add up, and may exceed the total. For all charges, also future ones, the budget "
+    "holds.",
 )
 
 _SEVERAL = (
