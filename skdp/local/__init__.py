@@ -23,14 +23,14 @@ from skdp.local._tally import ReportTally, shuffle_reports
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
+from skdp.local.protocol._count_estimation import SampledCounts as SampledCounts
 from skdp.local.protocol._debias import check_sample_weight as check_sample_weight
 from skdp.local.protocol._debias import reject_column_name as reject_column_name
 from skdp.local.protocol._fields import CategoryField as CategoryField
 from skdp.local.protocol._fields import Field
 from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._protocol import Sampling as Sampling
 from skdp.local.protocol._report_columns import SAMPLED as SAMPLED
-from skdp.local.protocol._sampling import SampledCounts as SampledCounts
-from skdp.local.protocol._sampling import Sampling as Sampling
 
 __all__ = [
     "Field",

@@ -12,8 +12,7 @@ from skdp.local._oracle_encoder import (
     OracleEncoder,
     ReportStrategy,
 )
-from skdp.local.protocol._fields import make_guarantee
-from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._protocol import ReportProtocol, make_guarantee
 from skdp.oracles import (
     ORACLES,
     FrequencyOracle,

@@ -153,22 +153,11 @@ def encode_column(
     is_list = isinstance(values, list | tuple | range)
     try:
         objects = values if is_list else call_safely(to_object_list, values)
-        return call_safely(lambda: _encode_objects(objects, write))
+        return call_safely(lambda: list(map(write, objects)))
     except ColumnError as error:
         message = str(error)
     # Raised outside the except clause, because the context of an error may contain a value.
     raise ValueError(f"{title} {message}.")
-
-
-def _encode_objects(
-    objects: Sequence[Any], write: Callable[[Any], bytes]
-) -> list[bytes]:
-    """Encode each object as bytes by the function `write`; equal texts are encoded once."""
-    # Equal objects of several types, such as 1 and True, have different bytes.
-    if {*map(type, objects)} != {str}:
-        return list(map(write, objects))
-    written = {text: write(text) for text in dict.fromkeys(objects)}
-    return list(map(written.__getitem__, objects))
 
 
 def encode_column_name(name: Any, parameter: str) -> bytes:

@@ -36,9 +36,8 @@ from skdp.local.protocol._fields import (
     Field,
     Randomness,
     RowSelection,
-    make_guarantee,
 )
-from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._protocol import ReportProtocol, make_guarantee
 from skdp.local.protocol._report_columns import concat_columns
 from skdp.oracles import NumericMechanism, Optimal, SquareWave
 from skdp.privacy import PrivacyLedger, ReportPair, check_epsilon

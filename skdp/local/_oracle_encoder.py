@@ -25,15 +25,17 @@ from skdp.local._memo import Memo, PermanentReportsMixin
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import CategoryTransformer
-from skdp.local.protocol._count_estimation import InferenceTarget, check_columns
+from skdp.local.protocol._count_estimation import (
+    InferenceTarget,
+    SampledCounts,
+    check_columns,
+)
 from skdp.local.protocol._debias import estimate_joint_counts
 from skdp.local.protocol._fields import (
     CategoryField,
     ValueField,
-    make_guarantee,
 )
-from skdp.local.protocol._protocol import ReportProtocol
-from skdp.local.protocol._sampling import SampledCounts, Sampling
+from skdp.local.protocol._protocol import ReportProtocol, Sampling, make_guarantee
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table, to_objects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Integers, Mask
+from skdp._arrays import Floats, Integers, Mask
 from skdp.base import TableLike
 from skdp.exact import log_upper
 from skdp.local._memo import (
@@ -31,9 +31,8 @@ from skdp.local.protocol._fields import (
     Field,
     Randomness,
     RowSelection,
-    make_guarantee,
 )
-from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._protocol import ReportProtocol, make_guarantee
 from skdp.local.protocol._report_columns import parse_integers, stack_columns
 from skdp.oracles import (
     TwoRoundUnaryEncoding,
@@ -120,8 +119,7 @@ class BloomField(Field):
         # The cohort depends on the record only, and not on its word.
         cohorts = draws.integers("cohort", self.n_cohorts)
         bits = self.make_filters(cohorts, words)
-        indices, distinct = pd.factorize(words)
-        digests = draws.digests("bits", draws.digest_values(distinct.tolist())[indices])
+        digests = draws.digests("bits", draws.digest_values(words.tolist()))
         bits = draw_by_row(self._flip_bits, digests, bits, head=0, width=self.n_bits)
         return np.column_stack([cohorts, bits])
 
@@ -141,30 +139,25 @@ class BloomField(Field):
         parameters = self._parameters(self.oracle.permanent)
         return [encode_column_name(self.name, "secret_key"), repr(parameters).encode()]
 
-    def make_filters(self, cohorts: NDArray[Any], words: NDArray[np.object_]) -> Mask:
+    def make_filters(self, cohorts: NDArray[Any], words: Iterable[bytes]) -> Mask:
         """Make the Bloom filter of each word in its cohort, of shape (n_words, n_bits)."""
-        # Hash each pair of cohort and word once.
-        indices, distinct = pd.factorize(words)
-        numbers = cohorts.astype(np.int64) * len(distinct) + indices
-        rows, pairs = pd.factorize(numbers)
-        pair_cohorts, pair_words = np.divmod(pairs, max(len(distinct), 1))
-        set_bits = self.hash_words(pair_cohorts, distinct[pair_words])
-        filters = np.zeros((len(words), self.n_bits), bool)
-        np.put_along_axis(filters, set_bits[rows], True, axis=1)
+        pairs = list(zip(cohorts.tolist(), words, strict=True))
+        set_bits = {pair: self.hash_word(*pair) for pair in set(pairs)}
+        indices = np.array([set_bits[pair] for pair in pairs], np.intp)
+        filters = np.zeros((len(pairs), self.n_bits), bool)
+        indices = indices.reshape(len(pairs), self.n_hashes)
+        np.put_along_axis(filters, indices, True, axis=1)
         return filters
 
-    def hash_words(self, cohorts: Integers, words: NDArray[np.object_]) -> Indices:
-        """Compute the indices of the bits that each word sets in its cohort; shape (n_words, n_hashes)."""
+    def hash_word(self, cohort: int, word: bytes) -> NDArray[np.unsignedinteger]:
+        """Compute the indices of the bits that a word sets in its cohort; shape (n_hashes,)."""
         # The hash functions must not change between versions, because stored reports use
         # them. A digest of SHA-256 has four numbers of 64 bits.
-        n_blocks = math.ceil(self.n_hashes / 4)
-        digests = []
-        for cohort, word in zip(cohorts.tolist(), words, strict=True):
-            for block in range(n_blocks):
-                message = b"skdp bloom filter %d %d " % (cohort, block) + word
-                digests.append(hashlib.sha256(message).digest())
-        hashes = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4 * n_blocks)
-        return (hashes[:, : self.n_hashes] % np.uint64(self.n_bits)).astype(np.intp)
+        digests = b""
+        for block in range(math.ceil(self.n_hashes / 4)):
+            message = b"skdp bloom filter %d %d " % (cohort, block) + word
+            digests += hashlib.sha256(message).digest()
+        return np.frombuffer(digests, ">u8")[: self.n_hashes] % np.uint64(self.n_bits)
 
     def write(
         self,
@@ -190,12 +183,11 @@ class BloomField(Field):
 
     def sums(self, reports: NDArray[Any]) -> Integers:
         # Return the number of reports and the ones of each bit by cohort; (n_cohorts, 1 + n_bits).
+        cohorts = reports[:, 0]
+        ones = pd.DataFrame(reports[:, 1:]).groupby(cohorts).sum()
         sums = np.zeros(self.shape, np.int64)
-        cohorts = pd.Series(reports[:, 0])
-        members: Any = cohorts.groupby(cohorts).indices
-        for cohort, rows in members.items():
-            sums[cohort, 0] = rows.size
-            sums[cohort, 1:] = self.oracle.tally(reports[rows, 1:])
+        sums[:, 0] = np.bincount(cohorts, minlength=self.n_cohorts)
+        sums[ones.index, 1:] = ones
         return sums
 
     def parameters(self) -> dict[str, Any]:
@@ -221,10 +213,9 @@ class BloomField(Field):
                 "repeated words."
             )
         cohorts = np.flatnonzero(sums[:, 0])
-        listed = np.array(words, object)
-        filters = [
-            self.make_filters(np.full(len(words), cohort), listed) for cohort in cohorts
-        ]
+        filters = []
+        for cohort in cohorts:
+            filters.append(self.make_filters(np.full(len(words), cohort), words))
         counts, errors = np.full((2, len(words)), np.nan)
         if filters:
             # (n_cohorts, n_bits, n_candidates)

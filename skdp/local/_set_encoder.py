@@ -20,9 +20,8 @@ from skdp.local.protocol._fields import (
     ColumnCodes,
     OracleField,
     Randomness,
-    make_guarantee,
 )
-from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._protocol import ReportProtocol, make_guarantee
 from skdp.oracles import SetSelection
 from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.randomness import check_size

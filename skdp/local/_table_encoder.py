@@ -40,10 +40,9 @@ from skdp.local.protocol._debias import (
     check_sample_weight,
     estimate_weighted_frequencies,
 )
-from skdp.local.protocol._fields import CategoryField, ValueField, make_guarantee
-from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._fields import CategoryField, ValueField
+from skdp.local.protocol._protocol import ReportProtocol, Sampling, make_guarantee
 from skdp.local.protocol._report_columns import concat_columns
-from skdp.local.protocol._sampling import Sampling, check_column_weights
 from skdp.oracles import ORACLES, choose_oracle
 from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.tables import Table
@@ -317,8 +316,21 @@ def check_weights(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
     """Check the weights of the errors of the columns, and return them by column."""
     if isinstance(weights, str) and weights == "uniform":
         return dict.fromkeys(names, 1.0)
-    checked = check_column_weights(weights, names, "'uniform'")
-    return dict(zip(names, map(float, checked), strict=True))
+    if not isinstance(weights, Mapping):
+        got = repr(weights) if isinstance(weights, str) else type(weights).__name__
+        raise ValueError(
+            f"`weights` must be 'uniform' or a dict of column to number, got {got}."
+        )
+    if set(weights) != set(names):
+        raise ValueError(
+            f"`weights` must have the columns {list(names)}, got {list(weights)}."
+        )
+    checked = {}
+    for name in names:
+        # A weight has the type and range of epsilon: a finite number > 0.
+        title = f"the weight of column {name!r}"
+        checked[name] = float(check_epsilon(weights[name], name=title))
+    return checked
 
 
 def check_bounds(bounds: Any) -> dict[Any, Any]:

@@ -331,7 +331,6 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         reports: TableLike,
         *,
         columns: Sequence[Any] | None = None,
-        values: Sequence[Any] | Mapping[Any, Sequence[Any]] | None = None,
     ) -> Any:
         """Compute unbiased values of each record.
 
@@ -347,10 +346,6 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         columns : list of column names, default=None
             Columns to debias. None selects all. For columns that are reported together,
             values are summed over the other columns.
-        values : list or dict of column name to list, default=None
-            Declared values to debias: a list for one column, a list of tuples for
-            columns that are reported together, a dict for several columns. None selects
-            all.
 
         Returns
         -------
@@ -362,8 +357,7 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         ------
         NotFittedError, TypeError, ValueError
             Before `fit`, or if the reports come from another transformer, or have no
-            unbiased value for each record (Bloom filters), or a column or value is not
-            declared.
+            unbiased value for each record (Bloom filters), or a column is not declared.
 
         Notes
         -----
@@ -390,7 +384,7 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         check_attached_protocol(get_protocol_text(reports), self)
         protocol = self.protocol_
         arrays = protocol.read(reports)
-        names, blocks = debias_reports(protocol, arrays, columns, values)
+        names, blocks = debias_reports(protocol, arrays, columns)
         return protocol.report_table(reports).rebuild(blocks, names)
 
     def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
@@ -598,15 +592,6 @@ class CategoryTransformer(ReportTransformer):
     """Base class of transformers of declared values, whose counts and frequencies are estimated."""
 
     _takes_categories = True
-
-    def __new__(cls, *_: Any, **parameters: Any) -> Self:
-        """Return a new transformer; an error about `domain`, the parameter of other estimators, names the class."""
-        if "domain" in parameters and "domain" not in cls._get_param_names():
-            raise TypeError(
-                f"{cls.__name__} has no parameter `domain`. Set `categories`, which "
-                "accepts a Domain."
-            )
-        return super().__new__(cls)
 
     def estimate_counts(
         self,

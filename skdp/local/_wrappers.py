@@ -508,7 +508,9 @@ def compute_posterior(
     """
     # A report is `worst_ratio` times as probable under the values that it supports.
     excess = float(oracle.worst_ratio - 1)
-    weights = np.asarray(prior, float) * (1 + excess * oracle.supports(reports))
+    # Rows are contiguous, because the order of memory changes the last bit of their sums.
+    supports = np.ascontiguousarray(oracle.supports(reports))
+    weights = np.asarray(prior, float) * (1 + excess * supports)
     return weights / weights.sum(axis=1, keepdims=True)
 
 

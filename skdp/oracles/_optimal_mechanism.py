@@ -238,15 +238,10 @@ class Optimal(NumericMechanism):
                 f"got {self.epsilon:g}. Use the epsilon for which they were computed."
             )
         self._set_estimates()
-        # The last word of 64 bits of each report but the last: a report is the number of
-        # these that are smaller than a random word. The last report has all other words.
-        last_words = np.full(self._rows.shape, ONE - 1, np.uint64)
-        last_words[:, :-1] = np.cumsum(self._rows[:, :-1], axis=1) - 1
-        # The first report of words with each first byte, (n_nodes, 256).
-        bytes_ = np.arange(256, dtype=np.uint64) << np.uint64(56)
-        first_reports = [np.searchsorted(row, bytes_) for row in last_words]
-        self._last_words = last_words.ravel()
-        self._first_reports = np.ravel(first_reports).astype(np.int32)
+        # The last word of 64 bits of each report but the last, at each node: a report is the
+        # number of these that are smaller than a random word.
+        sums = np.cumsum(self._rows[:, :-1], axis=1) - 1
+        self._last_words = sums.astype(np.uint64)
 
     def _set_estimates(self) -> None:
         """Set the estimate of each report, and check that the mean at each node is its position.
@@ -301,16 +296,11 @@ class Optimal(NumericMechanism):
         integers = uniform_integers(source, multiple, positions.size)
         nodes = below + (integers < distance * (multiple // gaps[below]))
         words = source.bytes(8 * positions.size).view("<u8")
-        reports = self._first_reports[
-            (nodes << 8) + (words >> np.uint64(56)).view("<i8")
-        ]
-        # The last word of the report, of the node of each row.
-        index = nodes * self.n_reports + reports
-        rows = np.flatnonzero(self._last_words[index] < words)
-        while rows.size:
-            index[rows] += 1
-            rows = rows[self._last_words[index[rows]] < words[rows]]
-        return index - nodes * self.n_reports
+        reports = np.empty(positions.size, np.int64)
+        for node, last_words in enumerate(self._last_words):
+            rows = np.flatnonzero(nodes == node)
+            reports[rows] = np.searchsorted(last_words, words[rows])
+        return reports
 
     def _find_node_below(self, positions: Any) -> tuple[Any, Any]:
         """Return the index of the node below each position, and the distance to it.

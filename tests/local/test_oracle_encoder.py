@@ -174,10 +174,3 @@ def test_estimates_distinguish_booleans_from_numbers(values):
     for name in ["a", "b"]:
         assert counts.loc[name].tolist() == counts[counts.index.get_level_values(0) == name].tolist()
         assert counts.loc[name].round().tolist()[:2] == [50, 50]
-
-
-def test_error_about_a_domain_names_the_class_and_its_parameter():
-    """The error named the base class."""
-    for kind in (skdp.RandomizedResponseEncoder, skdp.UnaryEncodingTransformer, skdp.LocalHashingEncoder):
-        with pytest.raises(TypeError, match=f"{kind.__name__} has no parameter `domain`. Set `categories`"):
-            kind(1.0, domain={"x": [0, 1]})

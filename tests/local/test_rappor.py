@@ -70,7 +70,7 @@ class TestGuarantee:
 
 def hash_word(field, cohort, word):
     """Return the indices of the bits of a word in a cohort."""
-    return field.hash_words(np.array([cohort]), np.array([word], object))[0]
+    return field.hash_word(cohort, word)
 
 
 class TestChannel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,28 +10,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import Floats
 from skdp.base import check_same_order, to_array
 from skdp.local._tally import ReportTally
 from skdp.local.protocol._count_estimation import (
     MAX_BLOCK_FLOATS,
-    CountOptions,
+    SampledCounts,
     compute_field_weights,
     find_fields,
     find_reporting_fields,
     group_columns,
+    make_count_table,
     make_group_index,
 )
 from skdp.local.protocol._fields import Reports
 from skdp.local.protocol._report_columns import make_value_labels
-from skdp.local.protocol._sampling import (
-    SampledCounts,
-)
-from skdp.tables import to_objects
 
 
 def debias_reports(
-    protocol: Any, reports: Reports, columns: Any, values: Any
+    protocol: Any, reports: Reports, columns: Sequence[Any] | None
 ) -> tuple[list[Any], list[Floats]]:
     """Compute the unbiased values of the reports of the chosen columns, and the names of these values.
 
@@ -40,14 +37,18 @@ def debias_reports(
     and for each group of columns that is estimated together an array of shape
     (n_records, n_cells).
     """
-    if columns is None and isinstance(values, Mapping):
-        columns = list(values)
-    groups = group_columns(protocol, columns)
     names: list[Any] = []
     blocks = []
-    for group in groups:
-        cells, labels = _select_cells(protocol, group, groups, values)
-        names += labels
+    for group in group_columns(protocol, columns):
+        cells = None
+        if protocol.domain is None or group[0] not in protocol.domain.columns:
+            names += group  # a column of numbers
+        else:
+            domain = protocol.domain.select(group)
+            cells = np.arange(domain.size)
+            labels = make_value_labels(domain, cells)
+            prefix = "_".join(map(str, group))
+            names += [f"{prefix}_{label}" for label in labels]
         blocks.append(_debias_group(protocol, reports, group, cells))
     if len(set(names)) < len(names):
         raise ValueError(
@@ -55,52 +56,6 @@ def debias_reports(
             "of the columns with `columns`, or rename columns or categories."
         )
     return names, blocks
-
-
-def _select_cells(
-    protocol: Any, group: tuple[Any, ...], groups: Sequence[Any], values: Any
-) -> tuple[Indices | None, list[Any]]:
-    """Return the chosen cells of a group of columns, and their names.
-
-    Cells are codes of combinations of values, or None for a column of numbers.
-    """
-    if isinstance(values, Mapping):
-        values = values.get(group[0] if len(group) == 1 else group)
-    elif values is not None and len(groups) > 1:
-        raise ValueError(
-            "`values` must be a dict of column to list for several columns, got "
-            f"{type(values).__name__}. Alternatively, select one column with `columns`."
-        )
-    if protocol.domain is None or group[0] not in protocol.domain.columns:
-        if values is not None:
-            raise ValueError(
-                f"`values` must be None for the numbers of column {group[0]!r}."
-            )
-        return None, list(group)
-    domain = protocol.domain.select(group)
-    cells = np.arange(domain.size) if values is None else _find_cells(domain, values)
-    prefix = "_".join(map(str, group))
-    return cells, [f"{prefix}_{label}" for label in make_value_labels(domain, cells)]
-
-
-def _find_cells(domain: Any, values: Any) -> Indices:
-    """Return the codes of declared values, or of tuples with a value for each column."""
-    expected = (
-        f"`values` must be a list of distinct declared values of {[*domain.columns]}"
-    )
-    if isinstance(values, str) or not len(values):
-        raise ValueError(f"{expected}, got {values!r}.")
-    columns = [values] if len(domain.columns) == 1 else list(zip(*values, strict=True))
-    if len(columns) != len(domain.columns):
-        raise ValueError(f"{expected}, as tuples with a value for each column.")
-    codes = domain.encode([to_objects(list(column)) for column in columns])
-    for size, column_codes in zip(domain.sizes, codes, strict=True):
-        if (column_codes == size).any():
-            raise ValueError(f"{expected}, got a value outside the domain.")
-    cells = np.asarray(codes[0] if len(codes) == 1 else domain.join(codes), np.intp)
-    if len(np.unique(cells)) < len(cells):
-        raise ValueError(f"{expected}, got a value twice.")
-    return cells
 
 
 def _debias_group(
@@ -147,7 +102,6 @@ def estimate_joint_counts(
     """
     # Reports of fields are independent given the record, so the product of unbiased
     # values is unbiased for the combination.
-    count_options = CountOptions(**options)
     parts = []
     names: list[Any] = []
     for field, report in zip(protocol.fields, reports, strict=True):
@@ -162,7 +116,7 @@ def estimate_joint_counts(
     noise = np.clip(squares - np.clip(sums, 0, None), 0, None)
     n = len(reports[0])
     counts = SampledCounts.from_sample(sums, noise, n, n)
-    table = count_options.make_table([counts], pd.RangeIndex(len(sums)))
+    table = make_count_table([counts], pd.RangeIndex(len(sums)), **options)
     # The cells are in the order of the fields. Sort them in the order of `columns`.
     sizes = [len(protocol.domain[name]) for name in names]
     axes = list(map(names.index, columns))
@@ -250,8 +204,7 @@ def estimate_weighted_frequencies(
     `arrays` are the reports of each field, `tally` their sums, and `weights` have an
     entry for each record.
     """
-    count_options = CountOptions(statistic="frequency", **options)
-    if count_options.rows == "table":
+    if options.get("rows", "table") == "table":
         raise ValueError(
             "`sample_weight` requires rows='population', got rows='table'. Weights "
             "describe a sample of a population."
@@ -263,7 +216,8 @@ def estimate_weighted_frequencies(
             _estimate_weighted_group(protocol, (arrays, tally), weights, group)
         )
     index = make_group_index(protocol.domain, groups)
-    return count_options.make_table(estimates, index, has_sampling_error=True)
+    options |= {"statistic": "frequency", "has_sampling_error": True}
+    return make_count_table(estimates, index, **options)
 
 
 def _estimate_weighted_group(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from skdp._arrays import Codes, Floats, Indices, Integers, Mask
 from skdp.base import undeclared_error
 from skdp.domain import Categories, Domain, Interval
-from skdp.exact import log_upper, round_up
 from skdp.local._memo import (
     PermanentDraws,
     encode_column_name,
@@ -26,18 +24,17 @@ from skdp.local._memo import (
 )
 from skdp.local.protocol._count_estimation import (
     MAX_BLOCK_FLOATS,
-    CountOptions,
     estimate_field,
     find_marginal_cells,
+    make_count_table,
 )
 from skdp.local.protocol._report_columns import (
     make_value_labels,
     parse_integers,
     stack_columns,
 )
-from skdp.local.protocol._sampling import Sampling
 from skdp.oracles import FrequencyOracle, draw_by_row
-from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
+from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource, uniform_integers
 from skdp.tables import ColumnError, to_dates
 
@@ -573,9 +570,8 @@ class OracleField(Field):
     ) -> pd.DataFrame:
         # Estimate the counts of the joint values of the columns. `sums` is their tally,
         # from `size` of the `n_reports` records.
-        count_options = CountOptions(**options)
         counts = estimate_field(self, sums, (size, n_reports), self.columns)
-        return count_options.make_table([counts], self.domain.cells())
+        return make_count_table([counts], self.domain.cells(), **options)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -793,37 +789,6 @@ def _are_midpoints(
     tolerance = np.diff(edges) / 10_000
     distance = np.abs(values - midpoints.astype(values.dtype)[bins])
     return bool((distance <= tolerance[bins]).all())
-
-
-def make_guarantee(
-    mechanisms: Sequence[Any],
-    sampling: Sampling | None = None,
-    *,
-    is_permanent: bool = False,
-    **statement: Any,
-) -> PrivacyGuarantee:
-    """Make the guarantee of a record that reports with all mechanisms, or with the one that `sampling` draws.
-
-    `mechanisms` are oracles and numeric mechanisms. If `is_permanent` is True, all
-    reports of a record are with the same drawn mechanism. `statement` has the other
-    fields of the guarantee.
-    """
-    ratios = [mechanism.worst_ratio for mechanism in mechanisms]
-    if sampling is None:
-        # The reports are independent given the values, so their probabilities multiply.
-        losses = tuple(mechanism.loss for mechanism in mechanisms)
-        ratio = math.prod(ratios, start=Fraction(1))
-        return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
-    ratio = max(ratios)
-    # The drawn mechanism is public, so the total variation of a report is the mean over the
-    # mechanisms. In permanent reports, a record has one of them forever: the worst case.
-    variations, mean = [], Fraction(0)
-    for mechanism, inclusion in zip(mechanisms, sampling.inclusions, strict=True):
-        variations.append(mechanism._relative_variation(ratio))
-        mean += inclusion * variations[-1]
-    variation = max(variations) if is_permanent else mean
-    loss = PureLoss(log_upper(ratio), share=round_up(variation))
-    return PrivacyGuarantee(loss.epsilon, losses=(loss,), **statement)
 
 
 def _columns_outside(domain: Domain, codes: ColumnCodes) -> list[Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
+from fractions import Fraction
 from itertools import chain
 from typing import Any, Self
 
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Mask
 from skdp.domain import Categories, Domain
-from skdp.exact import exp_bounds
+from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.local._memo import Memo, encode_person_ids
 from skdp.local._tally import ReportTally, check_tally, domain_to_lists
 from skdp.local.protocol._fields import (
@@ -33,9 +35,41 @@ from skdp.local.protocol._report_columns import (
     parse_sampled_indices,
     scatter_rows,
 )
-from skdp.local.protocol._sampling import Sampling, combine_pairs, make_selection_mask
-from skdp.privacy import PrivacyGuarantee, Released, ReportPair
+from skdp.privacy import PrivacyGuarantee, PureLoss, Released, ReportPair
+from skdp.randomness import ByteSource, uniform_integers
 from skdp.tables import Table, nan_to_null
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Random choice of one field for each record, in proportion to the weights of the fields."""
+
+    weights: tuple[int, ...]
+
+    @property
+    def inclusions(self) -> list[Fraction]:
+        """Probability that a record reports each field."""
+        total = sum(self.weights)
+        return [Fraction(weight, total) for weight in self.weights]
+
+    def draw(self, source: ByteSource, n_rows: int) -> Mask:
+        """Draw the field of each row; return a mask of shape (n_rows, n_fields).
+
+        The number of random bytes is fixed.
+        """
+        # The integers below the sum of the weights are divided into consecutive intervals,
+        # whose lengths are the weights. A record reports the field whose interval
+        # contains its uniform integer.
+        integers = uniform_integers(source, sum(self.weights), n_rows)
+        indices = np.searchsorted(np.cumsum(self.weights), integers, "right")
+        return make_selection_mask(indices, len(self.weights))
+
+
+def make_selection_mask(indices: NDArray[np.integer], n_fields: int) -> Mask:
+    """Make a mask of shape (n_rows, n_fields) from the index of the field of each row."""
+    # The transpose makes columns contiguous, because they are read one by one.
+    fields = np.arange(n_fields, dtype=indices.dtype)
+    return (indices == fields[:, np.newaxis]).T
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -708,3 +742,70 @@ def _apply_sample(reports: Reports, drawn: Mask) -> Reports:
     for report, rows in zip(reports, drawn.T, strict=True):
         report[~rows] = 0
     return [*reports, drawn]
+
+
+# Guarantees and shuffled reports.
+
+
+def make_guarantee(
+    mechanisms: Sequence[Any],
+    sampling: Sampling | None = None,
+    *,
+    is_permanent: bool = False,
+    **statement: Any,
+) -> PrivacyGuarantee:
+    """Make the guarantee of a record that reports with all mechanisms, or with the one that `sampling` draws.
+
+    `mechanisms` are oracles and numeric mechanisms. If `is_permanent` is True, all
+    reports of a record are with the same drawn mechanism. `statement` has the other
+    fields of the guarantee.
+    """
+    ratios = [mechanism.worst_ratio for mechanism in mechanisms]
+    if sampling is None:
+        # The reports are independent given the values, so their probabilities multiply.
+        losses = tuple(mechanism.loss for mechanism in mechanisms)
+        ratio = math.prod(ratios, start=Fraction(1))
+        return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
+    ratio = max(ratios)
+    # The drawn mechanism is public, so the total variation of a report is the mean over the
+    # mechanisms. In permanent reports, a record has one of them forever: the worst case.
+    variations, mean = [], Fraction(0)
+    for mechanism, inclusion in zip(mechanisms, sampling.inclusions, strict=True):
+        variations.append(mechanism._relative_variation(ratio))
+        mean += inclusion * variations[-1]
+    variation = max(variations) if is_permanent else mean
+    loss = PureLoss(log_upper(ratio), share=round_up(variation))
+    return PrivacyGuarantee(loss.epsilon, losses=(loss,), **statement)
+
+
+def combine_pairs(
+    pairs: Sequence[ReportPair], sampling: Sampling | None, released: Released
+) -> tuple[ReportPair, ...] | None:
+    """Combine the worst-case pairs of values of the fields into pairs for a shuffled record.
+
+    A pair contains the report distributions of the two values that are easiest to
+    distinguish.
+
+    The result has a pair for each part of a record that is shuffled separately: for each
+    field if only tallies are released, otherwise for the whole record. It is None if the
+    pairs of the fields do not determine it.
+    """
+    is_equal = all(pair == pairs[0] for pair in pairs)
+    if not is_equal and not all(pair.is_symmetric for pair in pairs):
+        return None
+    # Two records that differ in every field are the worst pair. Let x0 and x1 be the two
+    # values of a field, m the blanket, a lower bound of P(y | x) for every x, and a = P(y |
+    # x0) / m(y) and b = P(y | x1) / m(y) the ratios of a report y of this field. A and B
+    # are the products of these ratios over the other fields. The divergence is the mean of
+    # g(a, b) = f(A a - t B b) for a convex f and t > 0, so g is convex and has decreasing
+    # differences. The field is symmetric: if a report has the ratios (u, v), another report
+    # with the same mass has (v, u). If both records had the value x0 or x1, the ratios
+    # would be (u, u) and (v, v). Decreasing differences imply
+    #     g(u, v) + g(v, u) >= g(u, u) + g(v, v),
+    # so different values give a larger divergence. By the same inequality, two values
+    # whose supports share fewer reports give a larger divergence, if u is the ratio inside
+    # and v the ratio outside of a support. A pair of `from_ratio` bounds all pairs of
+    # values, because their reports are post-processed reports of that pair.
+    if sampling is None:
+        return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
+    return (ReportPair.mixture(zip(sampling.inclusions, pairs, strict=True)),)

@@ -99,24 +99,9 @@ def scatter_rows(part: NDArray[Any], rows: Mask) -> NDArray[Any]:
 
 
 def stack_columns(columns: Sequence[Any]) -> NDArray[Any]:
-    """Return an array of shape (n_rows, n_columns), without a copy if the columns are all columns of one array."""
-    arrays = list(map(np.asarray, columns))
-    first = arrays[0]
-    starts = [array.__array_interface__["data"][0] for array in arrays]
-    # The base owns the memory of all columns. Equal dtypes and strides, and addresses at
-    # equal distances, are an array.
-    is_shared = first.base is not None and len(arrays) > 1
-    for array in arrays:
-        is_alike = array.dtype == first.dtype and array.strides == first.strides
-        is_shared = is_shared and is_alike and array.base is first.base
-    if is_shared and len(set(np.diff(starts))) == 1:
-        strides = (*first.strides, starts[1] - starts[0])
-        shape = (len(first), len(arrays))
-        view = np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
-        # Rows of a wider array are copied, because many passes over them are slower.
-        return view if view.flags.f_contiguous else np.ascontiguousarray(view)
+    """Return an array of shape (n_rows, n_columns)."""
     # Contiguous columns, which are copied many times as fast as into rows.
-    return np.stack(arrays).T
+    return np.stack(list(map(np.asarray, columns))).T
 
 
 def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
