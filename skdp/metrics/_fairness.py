@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, fields
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -36,6 +37,7 @@ from skdp.metrics._rates import (
     COMPARISONS,
     RATES,
     Groups,
+    RateEstimate,
     RateSums,
     compare_extremes,
     compare_with_privileged,
@@ -50,7 +52,7 @@ from skdp.metrics._reported_groups import (
     list_cells,
 )
 from skdp.pages import warn
-from skdp.survey import PerHalf, ReportDesign
+from skdp.survey import ReportDesign
 from skdp.tables import name_missing
 
 RowSource = Literal["population", "table"]
@@ -259,7 +261,7 @@ def debiased_fairness(
     y_true: ColumnLike,
     y_pred: ColumnLike,
     sensitive_features: TableLike,
-    encoder: ReportTransformer | PerHalf | ReportDesign,
+    encoder: ReportTransformer | ReportDesign,
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
@@ -277,8 +279,8 @@ def debiased_fairness(
         positive label are negative.
     sensitive_features : dataframe or array-like
         Reports of the groups, as for `joint_distribution`.
-    encoder : fitted local transformer, PerHalf or ReportDesign
-        Encoder of the reports, or the design of a questionnaire.
+    encoder : fitted local transformer or ReportDesign
+        Encoder of the reports, or the design of a questionnaire or of `PerHalf`.
     privileged : value, list of values or mapping of column name to such, default=None
         Declared values of privileged rows (labels of the bins of an `Interval`), as
         for `fairness_report`. If None, the group with the largest rate is compared with
@@ -446,7 +448,7 @@ def fairness_from_counts(
     counts : dataframe
         Result of ``DPGroupBy(statistics="count").fit(test).to_frame()`` or of `DPHistogram` with true
         labels, predictions and groups among the keys. Counts are added up over all
-        other keys. Rows of totals are excluded; labels beside totals are text.
+        other keys. Exclude rows of totals.
     y_true, y_pred : column name
         Keys with the true and the predicted labels, or with scores as declared numbers.
     sensitive_features : column name or list of column names
@@ -520,9 +522,7 @@ def fairness_from_counts(
     check_confidence_level(confidence_level)
     names = sensitive_features
     names = list(names) if isinstance(names, list) else [names]
-    table, positive_label = read_counts(
-        counts, [y_true, y_pred, *names], positive_label
-    )
+    table = read_counts(counts, [y_true, y_pred, *names])
     sizes = table["count"].to_numpy(float)
     outcomes = parse_outcomes(table[y_true], table[y_pred], len(sizes))
     cells, cell_of_row = code_cells([table[name] for name in names])
@@ -541,16 +541,11 @@ def fairness_from_counts(
 
 
 def read_counts(
-    counts: Any,
-    keys: list[Any],
-    positive_label: Any,
-    *,
-    may_be_fractions: bool = False,
-) -> tuple[dict[Any, pd.Series], Any]:
-    """Read the columns of `keys` and the columns "count" and "std_error" of noisy counts, without rows of totals.
+    counts: Any, keys: list[Any], *, may_be_fractions: bool = False
+) -> dict[Any, pd.Series]:
+    """Read the columns of `keys` and the columns "count" and "std_error" of noisy counts.
 
-    Beside totals, labels are text, so the positive label is returned as text, too. Fractions are errors unless they are
-    counts of reports.
+    Fractions are errors unless they are counts of reports.
     """
     if hasattr(counts, "to_frame") and hasattr(counts, "fit"):
         raise TypeError(
@@ -569,10 +564,11 @@ def read_counts(
             f"`counts` must have the columns {required}, got {list(table)}. Release "
             "them with DPGroupBy."
         )
-    is_total = pd.DataFrame({name: table[name] == TOTAL for name in table})
-    if is_total.to_numpy().any():
-        table = _exclude_totals(table, is_total, keys)
-        positive_label = None if positive_label is None else str(positive_label)
+    if any((column == TOTAL).any() for column in table.values()):
+        raise ValueError(
+            f"`counts` must have no rows of totals, got {TOTAL!r}. Release the counts "
+            "with totals=False, or exclude these rows."
+        )
     table["count"] = table["count"].astype(float)
     table["std_error"] = table["count_std_error"].astype(float)
     if not may_be_fractions and (table["count"] % 1 != 0).any():
@@ -580,24 +576,7 @@ def read_counts(
             "`counts` must be numbers of rows, got fractions, such as sums of weights. "
             "Release the counts without weights; for reports, use debiased_fairness."
         )
-    return table, positive_label
-
-
-def _exclude_totals(
-    table: dict[Any, pd.Series], is_total: pd.DataFrame, keys: list[Any]
-) -> dict[Any, pd.Series]:
-    """Exclude the rows of totals; raise an error if "total" is not in all of the `keys`, and may be a value."""
-    if not is_total[keys].any().all():
-        names = list(is_total.columns[is_total.any()])
-        raise ValueError(
-            f"`counts` must have the rows of totals of all of {keys}, got {TOTAL!r} in "
-            f"{names}. Exclude the rows of totals before you change a column, and "
-            "rename a value of this name."
-        )
-    is_cell = ~is_total.any(axis=1).to_numpy()
-    return {
-        name: column[is_cell].reset_index(drop=True) for name, column in table.items()
-    }
+    return table
 
 
 def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
@@ -652,7 +631,7 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
     estimates = estimate_rates(sums, level)
     for row, (metric, (definition, _)) in enumerate(RATES.items()):
         for group, name in enumerate(groups.names):
-            lines.append((metric, definition, name, estimates[row, group]))
+            lines.append((metric, definition, name, *astuple(estimates[row, group])))
     # Comparisons require at least two groups.
     if (n_groups := len(groups.names)) > 1:
         rates = score_rates(sums, level)
@@ -663,14 +642,12 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
             texts = WITHOUT_PRIVILEGED
         for metric, (definition, names, is_ratio) in COMPARISONS.items():
             text = definition.format(**texts)
-            lines.append((metric, text, None, compare(names, is_ratio)))
-    metrics, texts_of_lines, cells, values = zip(*lines, strict=True)
+            lines.append((metric, text, None, *astuple(compare(names, is_ratio))))
+    numbers = [field.name for field in fields(RateEstimate)]
+    table = pd.DataFrame(lines, columns=["metric", "definition", "group", *numbers])
     # The dtype object keeps None and tuples of values.
-    columns = {"metric": metrics, "definition": texts_of_lines}
-    table = pd.DataFrame(columns | {"group": pd.Series(cells, dtype=object)})
-    for number in ("value", "std_error", "lower", "upper"):
-        table[number] = [float(getattr(estimate, number)) for estimate in values]
-    return table
+    table["group"] = pd.Series([group for _, _, group, *_ in lines], dtype=object)
+    return table.astype(dict.fromkeys(numbers, float))
 
 
 def warn_of_undefined(

@@ -29,7 +29,7 @@ from skdp.metrics._labels import (
     parse_weights,
 )
 from skdp.oracles import project_to_simplex
-from skdp.survey import PerHalf, ReportDesign
+from skdp.survey import ReportDesign
 from skdp.tables import is_frame, wrap_table
 
 # Attributes of a table of estimated counts: the columns whose values are from reports, and
@@ -45,9 +45,13 @@ def debias_groups(
     An indicator is a number whose mean over the noise of the report is 1 if the true value of the row is in the group,
     and 0 otherwise. Groups are the combinations of the values of `columns`, in the order of `list_cells`.
     """
-    if isinstance(encoder, ReportDesign | PerHalf):
-        domain, blocks = _debias_designs(reports, encoder, columns)
-        return domain, _multiply_blocks(blocks)
+    if isinstance(encoder, ReportDesign):
+        list_columns(columns, [encoder.column])
+        # Only the warning is used: proportions outside [0, 1] mean a wrong design.
+        encoder.estimate_frequencies(reports)
+        unbiased = map(np.asarray, wrap_table(encoder.debias(reports)).columns)
+        domain = Domain({encoder.column: encoder.values})
+        return domain, _multiply_blocks([np.column_stack(list(unbiased))])
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _convert_to_table(reports, protocol.report_columns)
@@ -64,26 +68,6 @@ def debias_groups(
     if protocol.strategy == "split":
         blocks = np.split(debiased, np.cumsum(domain.sizes)[:-1], axis=1)
     return domain, _multiply_blocks(blocks)
-
-
-def _debias_designs(
-    reports: Any, encoder: ReportDesign | PerHalf, columns: Any
-) -> tuple[Domain, list[Floats]]:
-    """Return the domain of the groups, and unbiased indicators of each column, of shape (n_rows, n_values)."""
-    if isinstance(encoder, ReportDesign):
-        designs = {encoder.column: encoder}
-    else:
-        check_is_fitted(encoder)
-        declared = encoder.encoders_[0].domain_.columns
-        designs = {name: encoder.design(name) for name in declared}
-    names = list_columns(columns, list(designs))
-    blocks = []
-    for name in names:
-        # Only the warning is used: proportions outside [0, 1] mean a wrong design.
-        designs[name].estimate_frequencies(reports)
-        unbiased = wrap_table(designs[name].debias(reports)).columns
-        blocks.append(np.column_stack(list(map(np.asarray, unbiased))))
-    return Domain({name: designs[name].values for name in names}), blocks
 
 
 def _multiply_blocks(blocks: list[Floats]) -> Floats:
@@ -201,7 +185,7 @@ def joint_distribution(
     y_true: ColumnLike | None,
     y_pred: ColumnLike | None,
     reports: TableLike,
-    encoder: ReportTransformer | PerHalf | ReportDesign,
+    encoder: ReportTransformer | ReportDesign,
     *,
     columns: ColumnName | list[ColumnName] | None = None,
     sample_weight: ColumnLike | None = None,
@@ -216,9 +200,10 @@ def joint_distribution(
     reports : array-like or dataframe, as returned by the encoder's `transform`
         Privatized group of each row, matched by position. A series or 1-D array is
         accepted if the encoder has one output column.
-    encoder : local transformer, PerHalf or ReportDesign
+    encoder : local transformer or ReportDesign
         Fitted encoder of the reports, with ``strategy="split"`` or ``"joint"``, or of
-        one column; or the design of a questionnaire, whose columns are in `reports`.
+        one column; or the design of a questionnaire or of `PerHalf`, whose columns are in
+        `reports`.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. If None, all columns of the encoder.
     sample_weight : array-like of shape (n_samples,), default=None

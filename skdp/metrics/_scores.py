@@ -72,9 +72,9 @@ def scores_from_counts(
     Parameters
     ----------
     counts : dataframe
-        Counts of rows by label, score and group: ``DPHistogram(...).fit(test).to_frame()``, counts of `DPGroupBy` (rows
-        of totals are excluded; labels beside totals are text), or the result of `joint_distribution` for reports of
-        labels or groups. Counts are added up over all other columns.
+        Counts of rows by label, score and group: ``DPHistogram(...).fit(test).to_frame()``, counts of `DPGroupBy`
+        without totals, or the result of `joint_distribution` for reports of labels or groups. Counts are added up over
+        all other columns.
     y_true : column name
         Column with the true labels.
     y_score : column name
@@ -177,10 +177,9 @@ def scores_from_counts(
     names = list(names) if isinstance(names, list) else [names]
     attributes = getattr(counts, "attrs", {})
     is_reported = y_true in attributes.get(REPORTED, ())
-    table, positive_label = read_counts(
+    table = read_counts(
         counts,
         [y_true, y_score, *names],
-        positive_label,
         may_be_fractions=not attributes.get(WEIGHTED, True),
     )
     labels = parse_column(table[y_true], "y_true")

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
@@ -93,7 +92,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     >>> reports = halves.fit_transform(people)
     >>> list(reports.columns)
     ['copied', 'half']
-    >>> halves.estimate_frequencies(reports, cheaters="no").round(2)
+    >>> design = halves.design("copied").with_cheaters("no")
+    >>> design.estimate_frequencies(reports).round(2)
               frequency  std_error  lower  upper
     copied
     no             0.75       0.06   0.62   0.87
@@ -252,18 +252,13 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         names = [*self.encoders_[0].protocol_.report_columns, GROUP]
         return np.array(list(map(str, names)), dtype=object)
 
-    def design(
-        self, column: ColumnName | None = None, *, cheaters: Any = None
-    ) -> ReportDesign:
-        """Make the design of the reports of a column, for a regression.
+    def design(self, column: ColumnName | None = None) -> ReportDesign:
+        """Make the design of the reports of a column, for estimates and regressions.
 
         Parameters
         ----------
         column : column name, default=None
             Column. None uses the only column.
-        cheaters : value, default=None
-            Report of non-compliant respondents, such as "no". None assumes that all
-            respondents are compliant.
 
         Returns
         -------
@@ -273,7 +268,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the column or the value is not declared.
+            Before `fit`, or if the column is not declared.
         """
         check_is_fitted(self)
         domain = self.encoders_[0].domain_
@@ -289,68 +284,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             for half, encoder in enumerate(self.encoders_)
         }
         values = list(domain[column].values)
-        design = ReportDesign(column, channels, values=values, group=GROUP)
-        return design if cheaters is None else design.with_cheaters(cheaters)
-
-    def estimate_frequencies(
-        self,
-        reports: TableLike,
-        *,
-        column: ColumnName | None = None,
-        cheaters: Any = None,
-        confidence_level: float = 0.95,
-        sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
-    ) -> pd.DataFrame:
-        """Estimate the proportions of the values, and of non-compliant respondents.
-
-        Parameters
-        ----------
-        reports : dataframe
-            Reports, as returned by `transform`.
-        column : column name, default=None
-            Column. None uses the only column.
-        cheaters : value, default=None
-            Report of non-compliant respondents, such as "no". None assumes that all
-            respondents are compliant.
-        confidence_level : float, default=0.95
-            Coverage probability of each interval.
-        sample_weight, strata, clusters : array-like of shape (n_samples,), default=None
-            Survey weight of each row, its stratum, and its cluster within the stratum, see
-            `ReportDesign.estimate_frequencies`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns 'frequency', 'std_error', 'lower' and 'upper', indexed by value and
-            "cheaters". All frequencies sum to 1, because the true values of
-            non-compliant respondents are unknown.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            Before `fit`, or if a column is missing, has reports that are not declared,
-            or both halves are required and one has no reports.
-
-        Warns
-        -----
-        UserWarning
-            See `ReportDesign.estimate_frequencies`. Halves with different proportions
-            are evidence of non-compliance.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports uses no budget.
-        """
-        design = self.design(column, cheaters=cheaters)
-        return design.estimate_frequencies(
-            reports,
-            confidence_level=confidence_level,
-            sample_weight=sample_weight,
-            strata=strata,
-            clusters=clusters,
-        )
+        return ReportDesign(column, channels, values=values, group=GROUP)
 
 
 def _add_halves(frame: Any, is_second: Mask) -> Any:

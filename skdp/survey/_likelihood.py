@@ -16,44 +16,6 @@ from skdp._arrays import Floats, Indices, Mask
 MIN_LOG_SIGMA = math.log(1e-9)
 
 
-@dataclass(frozen=True, eq=False)
-class Predictors:
-    """True predictors, and cells: the combinations of values of the reported predictors."""
-
-    # True predictors after a column of ones; shape (n_rows, n_known).
-    known: Floats
-    # Indicators of the values in each cell; shape (n_cells, n_features).
-    cell_features: Floats
-    # Log probability of the reports of each row given each cell, up to a constant for each
-    # row; shape (n_cells, n_rows).
-    log_likelihoods: Floats
-
-    @property
-    def n_terms(self) -> int:
-        """Number of coefficients of one linear predictor, with the intercept."""
-        return self.known.shape[1] + self.cell_features.shape[1]
-
-    @property
-    def cells_shape(self) -> tuple[int, int]:
-        """Shape of the coefficients of the distribution of the cells, without the first cell."""
-        return self.known.shape[1], len(self.cell_features) - 1
-
-    def compute_linear(self, coefficients: Floats) -> Floats:
-        """Compute the linear predictors of each row if it is in each cell.
-
-        The coefficients have the shape (n_terms, n_outputs), and the result the shape
-        (n_outputs, n_cells, n_rows).
-        """
-        n_known = self.known.shape[1]
-        row_effects = (self.known @ coefficients[:n_known]).T
-        cell_effects = (self.cell_features @ coefficients[n_known:]).T
-        return row_effects[:, np.newaxis] + cell_effects[:, :, np.newaxis]
-
-    def compute_log_cells(self, cell_parameters: Floats) -> Floats:
-        """Compute the log probability of each cell given true predictors; shape (n_cells, n_rows)."""
-        return log_softmax((self.known @ cell_parameters).T)
-
-
 def log_softmax(logits: Floats) -> Floats:
     """Convert logits to log probabilities along the first axis, with a reference before them.
 
@@ -161,14 +123,46 @@ class HiddenModel:
     observed.
     """
 
-    predictors: Predictors
+    # True predictors after a column of ones; shape (n_rows, n_known).
+    known: Floats
+    # Indicators of the values in each cell, a combination of values of the reported
+    # predictors; shape (n_cells, n_features).
+    cell_features: Floats
+    # Log probability of the reports of each row given each cell, up to a constant for each
+    # row; shape (n_cells, n_rows).
+    log_likelihoods: Floats
     target: ClassTarget | NumberTarget
     weights: Floats
 
     @property
+    def n_terms(self) -> int:
+        """Number of coefficients of one linear predictor, with the intercept."""
+        return self.known.shape[1] + self.cell_features.shape[1]
+
+    @property
     def n_coefficients(self) -> int:
         """Number of coefficients of all linear predictors."""
-        return self.predictors.n_terms * self.target.n_outputs
+        return self.n_terms * self.target.n_outputs
+
+    @property
+    def cells_shape(self) -> tuple[int, int]:
+        """Shape of the coefficients of the distribution of the cells, without the first cell."""
+        return self.known.shape[1], len(self.cell_features) - 1
+
+    def compute_linear(self, coefficients: Floats) -> Floats:
+        """Compute the linear predictors of each row if it is in each cell.
+
+        The coefficients have the shape (n_terms, n_outputs), and the result the shape
+        (n_outputs, n_cells, n_rows).
+        """
+        n_known = self.known.shape[1]
+        row_effects = (self.known @ coefficients[:n_known]).T
+        cell_effects = (self.cell_features @ coefficients[n_known:]).T
+        return row_effects[:, np.newaxis] + cell_effects[:, :, np.newaxis]
+
+    def compute_log_cells(self, cell_parameters: Floats) -> Floats:
+        """Compute the log probability of each cell given true predictors; shape (n_cells, n_rows)."""
+        return log_softmax((self.known @ cell_parameters).T)
 
     def make_initial(self) -> Floats:
         """Make the initial parameters of the search: 0, or least squares on true predictors for a numeric target.
@@ -176,13 +170,13 @@ class HiddenModel:
         The vector has the coefficients, the scale and the parameters of the cells, the
         combinations of latent values.
         """
-        n_cell_parameters = math.prod(self.predictors.cells_shape)
+        n_cell_parameters = math.prod(self.cells_shape)
         n_regression = self.n_coefficients + self.target.n_scale_parameters
         parameters = np.zeros(n_regression + n_cell_parameters)
         if isinstance(self.target, NumberTarget):
             # The coefficients of the reported predictors remain 0.
             roots = np.sqrt(self.weights)
-            known = self.predictors.known * roots[:, np.newaxis]
+            known = self.known * roots[:, np.newaxis]
             solution = np.linalg.lstsq(known, self.target.values * roots)[0]
             parameters[: len(solution)] = solution
         return parameters
@@ -194,8 +188,8 @@ class HiddenModel:
         """
         bounds = np.cumsum([self.n_coefficients, self.target.n_scale_parameters])
         coefficients, scale, cell_parameters = np.split(parameters, bounds)
-        coefficients = coefficients.reshape(self.predictors.n_terms, -1)
-        shape = self.predictors.cells_shape
+        coefficients = coefficients.reshape(self.n_terms, -1)
+        shape = self.cells_shape
         return coefficients, scale, cell_parameters.reshape(shape)
 
     def compute_posterior(self, parameters: Floats) -> tuple[Floats, Floats]:
@@ -206,10 +200,9 @@ class HiddenModel:
         numeric target.
         """
         coefficients, scale, cell_parameters = self.split(parameters)
-        linear = self.predictors.compute_linear(coefficients)
-        predictors = self.predictors
-        log_cells = predictors.compute_log_cells(cell_parameters)
-        log_cells = log_cells + predictors.log_likelihoods
+        linear = self.compute_linear(coefficients)
+        log_cells = self.compute_log_cells(cell_parameters)
+        log_cells = log_cells + self.log_likelihoods
         joint = self.target.log_densities(linear, scale) + log_cells
         # Sum over the latent true values, and divide by the sum (Bayes' rule).
         log_likelihood = log_sum(joint.reshape(-1, joint.shape[2]))
@@ -225,18 +218,17 @@ class HiddenModel:
         # gradient of the likelihood with known true values.
         log_likelihood, posterior = self.compute_posterior(parameters)
         coefficients, scale, cell_parameters = self.split(parameters)
-        predictors = self.predictors
-        linear = predictors.compute_linear(coefficients)
+        linear = self.compute_linear(coefficients)
         residuals, by_scale = self.target.scores(linear, scale, posterior)
-        prior = np.exp(predictors.compute_log_cells(cell_parameters))
+        prior = np.exp(self.compute_log_cells(cell_parameters))
         excess = posterior.sum(axis=0) - prior
         # The chain rule, in the order of `split`: i are rows, k terms, j linear predictors,
         # and c cells.
         blocks = [
-            np.einsum("ik,ji->ikj", predictors.known, residuals.sum(axis=1)),
-            np.einsum("ck,jci->ikj", predictors.cell_features, residuals),
+            np.einsum("ik,ji->ikj", self.known, residuals.sum(axis=1)),
+            np.einsum("ck,jci->ikj", self.cell_features, residuals),
             by_scale.T,
-            np.einsum("ik,ci->ikc", predictors.known, excess[1:]),
+            np.einsum("ik,ci->ikc", self.known, excess[1:]),
         ]
         n_rows = len(log_likelihood)
         flat = [block.reshape(n_rows, math.prod(block.shape[1:])) for block in blocks]

@@ -41,7 +41,6 @@ from skdp.survey._likelihood import (
     ClassTarget,
     HiddenModel,
     NumberTarget,
-    Predictors,
     log_softmax,
     log_sum,
     maximize,
@@ -174,8 +173,7 @@ class ReportRegression(BaseEstimator):
         known = rows.known.to_numpy()
         centers, units = compute_units(known, rows.weights)
         centers[0] = 0.0
-        predictors = _build_predictors((known - centers) / units, rows)
-        model = HiddenModel(predictors, target, rows.weights)
+        model = _build_model(rows, target, (known - centers) / units)
         parameters, covariance, log_likelihood = maximize(model, rows.clusters)
         if not np.isnan(covariance).any():
             _warn_of_misspecification(model, parameters, rows)
@@ -222,14 +220,12 @@ class ReportRegression(BaseEstimator):
                 f"X must have the predictors of fit, {list(self.feature_names_out_)}, "
                 f"got {rows.terms[1:]}."
             )
-        predictors = _build_predictors(rows.known.to_numpy(), rows)
+        model = _build_model(rows, None, rows.known.to_numpy())
         # Bayes' rule, without the target.
-        log_cells = (
-            predictors.compute_log_cells(self.hidden_coef_) + predictors.log_likelihoods
-        )
+        log_cells = model.compute_log_cells(self.hidden_coef_) + model.log_likelihoods
         cells = np.exp(log_cells - log_sum(log_cells))
         coefficients = join_terms(self.intercept_, self.coef_).T
-        return predictors.compute_linear(coefficients), cells
+        return model.compute_linear(coefficients), cells
 
     @abstractmethod
     def _term_index(self) -> pd.Index:
@@ -276,9 +272,10 @@ class ReportRegression(BaseEstimator):
         return pd.DataFrame(columns, index=self._term_index())
 
 
-def _build_predictors(known: Floats, rows: PredictorRows) -> Predictors:
-    """Make the predictors of a model from the true predictors, `known`, of shape (n_rows, n_known), and the reports."""
-    return Predictors(known, rows.cells.to_numpy(float), rows.log_likelihoods)
+def _build_model(rows: PredictorRows, target: Any, known: Floats) -> HiddenModel:
+    """Make the model of a target, None for predictions, with the true predictors `known`, (n_rows, n_known)."""
+    cells = rows.cells.to_numpy(float)
+    return HiddenModel(known, cells, rows.log_likelihoods, target, rows.weights)
 
 
 def join_terms(intercept: Any, coef: Floats) -> Floats:

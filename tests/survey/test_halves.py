@@ -135,11 +135,11 @@ def test_invalid_tables_raise_an_error():
         halves.transform(PEOPLE.to_numpy())
     reports = halves.transform(PEOPLE)
     with pytest.raises(ValueError, match="must have linearly independent rows"):
-        halves.estimate_frequencies(reports[reports["half"] == 1], cheaters="no")
+        halves.design().with_cheaters("no").estimate_frequencies(reports[reports["half"] == 1])
     with pytest.raises(ValueError, match=r"'half'. are missing"):
-        halves.estimate_frequencies(reports[["copied"]])
+        halves.design().estimate_frequencies(reports[["copied"]])
     with pytest.raises(ValueError, match=r"'half' must have the labels \[0, 1\], got other entries \(rows: 400"):
-        halves.estimate_frequencies(reports.assign(half=2))
+        halves.design().estimate_frequencies(reports.assign(half=2))
 
 
 def test_each_column_has_its_own_cheaters():
@@ -150,9 +150,9 @@ def test_each_column_has_its_own_cheaters():
     reports = halves.fit_transform(people)
     assert list(halves.get_feature_names_out()) == ["copied", "job", "half"]
     reports.loc[rng.random(30_000) < 0.2, "job"] = "b"
-    table = halves.estimate_frequencies(reports, column="job", cheaters="b", confidence_level=1 - 1e-6)
+    table = halves.design("job").with_cheaters("b").estimate_frequencies(reports, confidence_level=1 - 1e-6)
     expected = np.append(np.full(3, 0.8 / 3), 0.2)
     assert (table["lower"] < expected).all()
     assert (expected < table["upper"]).all()
     with pytest.raises(ValueError, match="`column` must be one of"):
-        halves.estimate_frequencies(reports)
+        halves.design()
