@@ -61,7 +61,7 @@ def test_private_modules_are_not_imported_by_other_packages():
         assert not foreign_private(module, source), module
     private = "skdp.local._tally"
     source = f"from {private} import x"
-    assert foreign_private("skdp.metrics._count_errors", source) == [private]
+    assert foreign_private("skdp.metrics._table_errors", source) == [private]
     assert foreign_private("skdp.local.protocol._fields", source) == []
     # The folders of `skdp.privacy` have no public names.
     private = "skdp.privacy.ledger._book"

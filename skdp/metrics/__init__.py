@@ -6,8 +6,6 @@ privatized groups.
 
 from skdp.metrics._aif360 import from_aif360, to_aif360
 from skdp.metrics._aif360 import import_optional as import_optional
-from skdp.metrics._count_errors import convert_labels as convert_labels
-from skdp.metrics._count_errors import count_error
 from skdp.metrics._fairness import (
     debiased_fairness,
     fairness_from_counts,
@@ -29,7 +27,9 @@ from skdp.metrics._quality import grade_estimates
 from skdp.metrics._rates import COMPARISONS as COMPARISONS
 from skdp.metrics._reported_groups import joint_distribution
 from skdp.metrics._scores import score_bins, scores_from_counts
-from skdp.metrics._synthetic_tables import (
+from skdp.metrics._table_errors import convert_labels as convert_labels
+from skdp.metrics._table_errors import (
+    count_error,
     marginal_errors,
     range_query_error,
     train_on_synthetic,

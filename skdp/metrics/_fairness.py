@@ -21,6 +21,7 @@ from skdp.base import (
     check_choice,
     check_confidence_level,
     check_row_order,
+    find_stack_level,
 )
 from skdp.central import TOTAL
 from skdp.local import ReportTransformer
@@ -650,9 +651,7 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
     return table.astype(dict.fromkeys(numbers, float))
 
 
-def warn_of_undefined(
-    table: pd.DataFrame, is_reported: bool, stacklevel: int = 4
-) -> None:
+def warn_of_undefined(table: pd.DataFrame, is_reported: bool) -> None:
     """Warn if a metric is nan, or infinite for groups that are not privatized."""
     is_undefined = table["value"].isna()
     if not is_reported:
@@ -660,11 +659,10 @@ def warn_of_undefined(
         is_undefined |= np.isinf(table["value"])
     metrics = table.loc[is_undefined, "metric"].unique()
     if len(metrics):
-        verb = "is estimated to have" if is_reported else "has"
         warn(
-            f"Undefined metrics: {', '.join(metrics)}. A group {verb} no rows that the "
-            "definition divides by, or a rate is 0",
+            f"Undefined metrics: {', '.join(metrics)}. A group has, or is estimated to have, "
+            "no rows that the definition divides by, or a rate is 0",
             UndefinedMetricWarning,
             about="guide/fairness",
-            stacklevel=stacklevel,
+            stacklevel=find_stack_level(),
         )

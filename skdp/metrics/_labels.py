@@ -196,21 +196,13 @@ def parse_weights(sample_weight: Any, rows: Any, n_rows: int) -> Floats:
 
 def code_cells(columns: Iterable[pd.Series]) -> tuple[CellLabels, Indices]:
     """Return the occurring combinations of values as tuples, and the index of the combination of each row."""
-    values, codes = [], []
-    for column in columns:
-        coded = pd.Categorical(column)
-        values.append([*coded.categories, None])
-        # pandas codes missing values as -1, which becomes the index of None.
-        codes.append(coded.codes.astype(np.intp) % len(values[-1]))
     # Only occurring combinations become groups, because several columns have many more.
-    shape = list(map(len, values))
-    occurring, cell_of_row = np.unique(
-        np.ravel_multi_index(codes, shape), return_inverse=True
-    )
+    frame = pd.DataFrame(dict(enumerate(columns)))
+    groups = frame.groupby(list(frame), dropna=False, observed=True)
     cells = []
-    for indices in zip(*np.unravel_index(occurring, shape), strict=True):
-        cells.append(tuple(v[i] for v, i in zip(values, indices, strict=True)))
-    return cells, cell_of_row
+    for values in groups.size().index.to_frame().itertuples(index=False, name=None):
+        cells.append(tuple(None if is_missing(value) else value for value in values))
+    return cells, groups.ngroup().to_numpy()
 
 
 def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:

@@ -9,7 +9,14 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skdp._arrays import Floats
-from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike, check_choice
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    Label,
+    Privileged,
+    TableLike,
+    check_choice,
+)
 from skdp.local import ReportTransformer
 from skdp.metrics._aif360 import import_optional
 from skdp.metrics._labels import find_positive_label, parse_weights

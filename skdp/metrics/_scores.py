@@ -210,7 +210,7 @@ def scores_from_counts(
         with np.errstate(divide="ignore", invalid="ignore"):
             counted, noise = sums[:, group]
             scores = _score_group(bins, counted, noise, level, is_reported)
-        warn_of_undefined(scores, is_reported=True, stacklevel=3)
+        warn_of_undefined(scores, is_reported=True)
         # The dtype object keeps tuples of values.
         scores.insert(1, "group", pd.Series([name] * len(scores), dtype=object))
         tables.append(scores)

@@ -30,7 +30,7 @@ from skdp.survey._proportions import (
     estimate_variances,
     invert_channel,
 )
-from skdp.tables import is_frame, is_missing, wrap_table
+from skdp.tables import convert_frame, is_frame, is_missing, wrap_table
 
 # Labels of the values: a list, or a mapping of meaning to label.
 Labels = Sequence[Any] | Mapping[Any, Any]
@@ -726,13 +726,10 @@ def to_pandas(
             f"{parameter} must be a dataframe, got {type(frame).__name__}. Pass an array "
             f"or series as pd.DataFrame({{{name!r}: ...}})."
         )
-    table = wrap_table(frame)
-    check_columns(columns, table.names, parameter)
-    if isinstance(frame, pd.DataFrame):
-        # Results are matched by position, and not by the labels of the index.
-        return frame.reset_index(drop=True)
-    arrays = map(np.asarray, table.columns)
-    return pd.DataFrame(dict(zip(table.names, arrays, strict=True)))
+    check_columns(columns, wrap_table(frame).names, parameter)
+    # Results are matched by position, and not by the labels of the index.
+    converted: pd.DataFrame = convert_frame(frame, "pandas")
+    return converted.reset_index(drop=True)
 
 
 def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:

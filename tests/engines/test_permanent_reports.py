@@ -111,7 +111,6 @@ def test_member_has_one_report_in_every_format(people, tmp_path, make):
     assert reports[0] == reports[1] == reports[2]
 
 
-
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_invalid_ids_of_files_raise_before_charge(people, tmp_path, form):
     ids, ledger = people["person"].to_pylist(), PrivacyLedger(epsilon=9)

@@ -285,7 +285,7 @@ def test_halves_are_debiased_by_their_own_channel():
         for half, encoder in enumerate(halves.encoders_)
     )
     np.testing.assert_allclose(joint["count"], expected)
-    with pytest.raises(TypeError, match="`encoder` must be a fitted encoder of categories, .* got PerHalf"):
+    with pytest.raises(TypeError, match=r"`encoder` must be a fitted encoder of categories, .* got PerHalf"):
         debiased_fairness(true, predicted, reports, halves)
 
 

@@ -121,11 +121,11 @@ FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
 @pytest.mark.parametrize(
     ("synthetic", "test", "target", "message"),
     [
-        (FRAME, FRAME, "sells", r"`synthetic` must have the column 'sells', got \['age', 'buys'\]"),
+        (FRAME, FRAME, "sells", r"must have the column 'sells', got \['age', 'buys'\]"),
         (FRAME[:0], FRAME, "buys", "`synthetic` must have at least one row"),
         (FRAME.assign(buys=["no", None]), FRAME, "buys", r"synthetic\[.*\]` has missing values"),
         (FRAME.assign(buys=[0, 1]), FRAME, "buys", "values of the same type"),
-        (FRAME.to_numpy(), FRAME, "buys", "`synthetic` must be a dataframe, got ndarray"),
+        (FRAME.to_numpy(), FRAME, "buys", "must have the column 'buys'"),
         (FRAME[["buys"]], FRAME[["buys"]], "buys", "column besides the target"),
     ],
 )

@@ -171,15 +171,15 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
     # The variance of a sum of weights w is the sum of w**2, at most the largest weight
     # times the sum. The rows of a person count as one row with their number as weight.
     largest = (groups.max_weight or 1.0) * groups.max_rows_per_person
-    sampled = largest * design_effect
-    found = {}
-    if COUNT in groups.estimates_:
-        value, noise, *_ = groups.estimates_[COUNT].T
-        found[COUNT] = noise, np.maximum(value, 0) + noise, value + np.inf
     if groups._moments is None or groups._statistics.keys() <= {"std", "var"}:
         raise ValueError(
             "`statistics` must contain 'count' for a comparison, got none."
         )
+    # The noise, the sampling variance of rows, and degrees of freedom.
+    parts = {}
+    if COUNT in groups.estimates_:
+        value, noise, *_ = groups.estimates_[COUNT].T
+        parts[COUNT] = noise, np.maximum(value, 0) + noise, value + np.inf
     for index, column in enumerate(groups._measured):
         n, mean, variance = groups._moments[..., index]
         n = np.maximum(n, largest)
@@ -191,13 +191,13 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
             name = f"{column}_{statistic}"
             if statistic in samplings:
                 noise = groups.estimates_[name][:, 1]
-                found[name] = noise, samplings[statistic], degrees
+                parts[name] = noise, samplings[statistic], degrees
             elif probability is not None:
                 noise, ranks = _measure_quantile(groups, name, float(probability))
-                found[name] = noise, n * (ranks / largest) ** 2, degrees
+                parts[name] = noise, n * (ranks / largest) ** 2, degrees
     estimates = {}
-    for name, (noise, sampling, degrees) in found.items():
-        error = np.sqrt(noise**2 + sampled * sampling)
+    for name, (noise, sampling, degrees) in parts.items():
+        error = np.sqrt(noise**2 + largest * design_effect * sampling)
         estimates[name] = np.array([groups.estimates_[name][:, 0], error, degrees])
     return estimates
 
