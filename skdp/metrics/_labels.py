@@ -202,7 +202,7 @@ def code_cells(columns: Iterable[pd.Series]) -> tuple[CellLabels, Indices]:
     cells = []
     for values in groups.size().index.to_frame().itertuples(index=False, name=None):
         cells.append(tuple(None if is_missing(value) else value for value in values))
-    return cells, groups.ngroup().to_numpy(np.intp)
+    return cells, np.asarray(groups.ngroup(), np.intp)
 
 
 def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
