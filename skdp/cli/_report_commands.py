@@ -28,7 +28,6 @@ from skdp.engines import (
 from skdp.local import ReportTransformer
 from skdp.persistence import load
 from skdp.privacy import (
-    Fact,
     PrivacyLedger,
     PrivacyStatement,
     is_database_text,
@@ -124,7 +123,8 @@ def _state_reports(source: str) -> PrivacyStatement:
         return statement
     # Other columns of the file are released without protection.
     protection = "unprotected: true values are in the table"
-    facts = [Fact(name, "", protection) for name in columns]
+    fact = statement.facts[0]._replace(step="", protection=protection, guarantee=None)
+    facts = [fact._replace(column=name) for name in columns]
     return replace(statement, facts=(*statement.facts, *facts))
 
 

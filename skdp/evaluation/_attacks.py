@@ -31,15 +31,7 @@ class AttackResult:
     baseline: float
     bayes_bound: float
     accuracy_without_report: float
-    n_rows: int
     recall: pd.DataFrame = field(repr=False)
-
-    @property
-    def exceeds_bound(self) -> bool:
-        """True if the 95 % interval of the accuracy is above `bayes_bound`."""
-        n_right = round(self.accuracy * self.n_rows)
-        interval = binomtest(n_right, self.n_rows).proportion_ci(0.95)
-        return bool(interval.low > self.bayes_bound)
 
 
 @on_one_thread
@@ -88,10 +80,7 @@ def attribute_inference(
         - ``recall``: DataFrame with a row for each true value, rarest first, and the
           columns ``proportion``, ``recall`` (proportion of its rows that are predicted
           correctly), ``lower`` and ``upper`` (95 % Wilson interval). The index has the
-          declared values or bins, or integer codes if `encoder` is None;
-        - ``n_rows``: number of rows;
-        - ``exceeds_bound``: True if the 95 % interval of the accuracy is above
-          ``bayes_bound``.
+          declared values or bins, or integer codes if `encoder` is None.
 
     Raises
     ------
@@ -112,8 +101,8 @@ def attribute_inference(
     exact if `released` contains the report of the sensitive column and no other report.
     Otherwise, and for hashed reports, it is the largest accuracy over all protocols
     with the epsilon of the released reports, because all of them may be correlated with
-    the sensitive column. An accuracy above the bound is due to columns that are not
-    reports. If there are no such columns, the release violates its guarantee.
+    the sensitive column. An accuracy that exceeds the bound by more than two standard
+    errors is due to columns that are not reports. If there are no such columns, the release violates its guarantee.
 
     **Rare values.** If one value is much more frequent than all other values, a
     constant prediction has a high accuracy. Use ``recall`` for the rare values.
@@ -131,15 +120,15 @@ def attribute_inference(
     ... )
     >>> released = encoder.fit_transform(people)
     >>> result = attribute_inference(released, people["sex"], encoder=encoder)
-    >>> round(result.accuracy, 2), round(result.bayes_bound, 2), result.exceeds_bound
-    (0.7, 0.73, False)
+    >>> round(result.accuracy, 2), round(result.bayes_bound, 2)
+    (0.7, 0.73)
 
     A correlated column reveals the value at any epsilon of the report:
 
     >>> released["title"] = people["sex"].map({"F": "Ms", "M": "Mr"})
     >>> result = attribute_inference(released, people["sex"], encoder=encoder)
-    >>> result.accuracy, result.accuracy_without_report, result.exceeds_bound
-    (1.0, 1.0, True)
+    >>> result.accuracy, result.accuracy_without_report
+    (1.0, 1.0)
     """
     if isinstance(sensitive_features, str):
         raise TypeError(
@@ -197,7 +186,6 @@ def attribute_inference(
         baseline=baseline,
         bayes_bound=bound,
         accuracy_without_report=accuracy_without,
-        n_rows=len(truth),
         recall=_tabulate_recall(truth, is_correct, labels),
     )
 

@@ -286,11 +286,8 @@ def _list_frequent(samples: Sequence[Hashes]) -> Hashes:
 
 def _count_outcomes(outcomes: Hashes, values: Hashes) -> Integers:
     """Count the draws with each of the sorted `values`, (n_values,); ignore other outcomes."""
-    # searchsorted also returns indices for outcomes that are not in `values`.
-    indices = np.searchsorted(values, outcomes)
-    indices[indices == len(values)] = 0
-    is_listed = values[indices] == outcomes
-    return np.bincount(indices[is_listed], minlength=len(values))
+    counts = pd.Series(outcomes).value_counts()
+    return counts.reindex(values, fill_value=0).to_numpy()
 
 
 def list_features(samples: Sequence[Draws]) -> list[tuple[str, Outcomes]]:
@@ -330,33 +327,29 @@ def _hash_values(names: Sequence[str], draws: Draws) -> Hashes:
 
 def _list_log_ratios(
     names: Sequence[str], first: Draws, second: Draws
-) -> list[tuple[str, Hashes, Floats]]:
-    """List each column with its frequent hashes and the log ratio of the number of each hash in two samples."""
-    tables = []
+) -> dict[str, pd.Series]:
+    """Return for each column the log ratio of the numbers of its frequent hashes in two samples, by hash."""
+    ratios = {}
     for name in names:
         first_hashes = hash_column(select_column(first, name))
         second_hashes = hash_column(select_column(second, name))
         values = _list_frequent([first_hashes, second_hashes])
-        if len(values):
-            # Counts are increased by 1/2, so that the ratios are finite.
-            first_counts = _count_outcomes(first_hashes, values) + 0.5
-            second_counts = _count_outcomes(second_hashes, values) + 0.5
-            tables.append((name, values, np.log(first_counts / second_counts)))
-
-    return tables
+        # Counts are increased by 1/2, so that the ratios are finite.
+        first_counts = _count_outcomes(first_hashes, values) + 0.5
+        second_counts = _count_outcomes(second_hashes, values) + 0.5
+        ratios[name] = pd.Series(np.log(first_counts / second_counts), index=values)
+    return ratios
 
 
-def _sum_log_ratios(tables: list[tuple[str, Hashes, Floats]], draws: Draws) -> Hashes:
+def _sum_log_ratios(ratios: dict[str, pd.Series], draws: Draws) -> Hashes:
     """Sum the log ratios of the values of each draw, (n_draws,), as if the columns were independent.
 
-    `tables` have the name, the sorted hashes of the values, and their log ratios for each column. The sums are rounded
-    to multiples of 1/4, and returned as the bits of 4 times the sum; unlisted values add 0.
+    The sums are rounded to multiples of 1/4, and returned as the bits of 4 times the sum; other values add 0.
     """
-    total = np.zeros(len(next(iter(draws.values()))))
-    for name, values, ratios in tables:
+    total: Any = 0.0
+    for name, by_hash in ratios.items():
         hashes = hash_column(select_column(draws, name))
-        indices = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
-        total += np.where(values[indices] == hashes, ratios[indices], 0.0)
+        total += by_hash.reindex(hashes, fill_value=0.0).to_numpy()
     # Rounded, so that equal outcomes occur.
     return np.rint(4 * total).astype(np.int64).view(np.uint64)
 

@@ -585,11 +585,6 @@ def _constrain_parity(
     reports = _privatize(encoder, train, train.sensitive_features)
     features: Any = train.features(protected=False)
     tested: Any = test.features(protected=False)
-    if isinstance(model, Pipeline) and len(model) > 1:
-        # The reduction fits the model about 20 times, to other labels of equal features.
-        prepare, model = model[:-1], model[-1]
-        features = prepare.fit_transform(features, train.labels)
-        tested = prepare.transform(tested)
     # The private groups replace the true groups in a constraint of fairlearn.
     learner = reductions.ExponentiatedGradient(
         model,

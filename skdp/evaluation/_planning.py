@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
 from sklearn.base import clone
 
 from skdp.central import DPHistogram, planned_half_width
@@ -257,20 +256,8 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
     first, second = rates
     if first == second:
         raise ValueError(f"`rates` must be distinct for a test, got {rates!r}.")
-    return "difference", abs(second - first) * Z / _effect_ratio(power)
-
-
-def _effect_ratio(power: float) -> float:
-    """Return the ratio of an effect to its standard error at which a two-sided test has this power."""
-    normal = NormalDist()
-
-    def excess_power(ratio: float) -> float:
-        """Return the power at a ratio of effect to standard error, minus the required power."""
-        # The estimate is significant on the right or on the wrong side.
-        return normal.cdf(ratio - Z) + normal.cdf(-ratio - Z) - power
-
-    # The power of an effect of 40 standard errors is 1 in double precision.
-    return float(brentq(excess_power, 0, 40))
+    # A significant estimate on the wrong side is neglected.
+    return "difference", abs(second - first) * Z / (Z + NormalDist().inv_cdf(power))
 
 
 def _is_number(value: Any) -> bool:

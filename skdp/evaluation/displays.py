@@ -49,10 +49,6 @@ class PanelDisplay:
     ax_: NDArray[Any]
     figure_: Any
 
-    def __repr__(self) -> str:
-        titles = [axes.get_title(loc="left") for axes in getattr(self, "ax_", ())]
-        return f"<{type(self).__name__}: {', '.join(titles) or 'not drawn'}>"
-
     def _use_panels(
         self,
         ax: Any,

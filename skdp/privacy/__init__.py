@@ -29,7 +29,6 @@ from skdp.privacy.guarantees._losses import gaussian_loss as gaussian_loss
 from skdp.privacy.guarantees._losses import laplace_loss as laplace_loss
 from skdp.privacy.guarantees._losses import pure_mu as pure_mu
 from skdp.privacy.guarantees._report_pair import ReportPair as ReportPair
-from skdp.privacy.guarantees._shuffled import Released as Released
 from skdp.privacy.guarantees._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy.ledger._book import BudgetExceeded
 from skdp.privacy.ledger._ledger import PrivacyLedger
@@ -39,7 +38,6 @@ from skdp.privacy.ledger._server_book import strip_secrets as strip_secrets
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._statement import privacy_statement
 from skdp.privacy.statement._steps import list_releases as list_releases
-from skdp.privacy.statement._walk import Fact as Fact
 
 __all__ = [
     "BudgetExceeded",

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 from unittest import SkipTest
-from uuid import uuid4
 
 import joblib
 import numpy as np
@@ -40,8 +39,6 @@ def require(condition: Any, reason: str) -> None:
 class BaseSubject(ABC):
     """Base class of estimators that are checked; they are cloned and not fitted themselves."""
 
-    # True if reports are permanent: they are computed from a secret key without a draw.
-    is_permanent = False
     # True if two releases with the same seed are equal. `transform` continues its stream
     # of random bits, and `fit` starts it again.
     repeats_with_seed = False
@@ -159,7 +156,11 @@ class Privatizer(BaseSubject):
         declaration = parameters.get(self.parameter)
         # Clones are fitted with this declaration of each column; None leaves it unchanged.
         self.declared = _declare_by_column(declaration)
-        self.is_permanent = parameters.get("secret_key") is not None
+        if parameters.get("secret_key") is not None:
+            raise TypeError(
+                "`estimator` must make new reports in each call, got a secret_key of "
+                "permanent reports. Check it without a key."
+            )
         values: ValueLists = {}
         if X is not None:
             columns = read_columns(X if is_frame(X) else np.asarray(X, dtype=object))
@@ -203,11 +204,7 @@ class Privatizer(BaseSubject):
     def release(self, prepared: Any, X: Any = None) -> Any:
         """Privatize a table, or the public rows."""
         X = self.table() if X is None else X
-        if not self.is_permanent:
-            return prepared.transform(X)
-        # Each row is a new record, whose permanent report is independent.
-        n_rows = len(X) if hasattr(X, "__len__") else 0  # a lazy frame has no length
-        return prepared.transform(X, person=[uuid4().hex for _ in range(n_rows)])
+        return prepared.transform(X)
 
     def describe(self, released: Any) -> Any:
         """Return the values of a table of reports as text."""
@@ -286,19 +283,6 @@ class Curator(BaseSubject):
             if not name.startswith("_") and name != "guarantee_":
                 described[name] = hash_value(value)
         return described
-
-    def replace_protected(self, row: int) -> pd.DataFrame:
-        """Return the table with the protected values of a row replaced by values of another row."""
-        changed = self.X.copy()
-        values = self.X[list(self.guarantee().scope)]
-        # Another row that differs in at least one protected value.
-        is_other = (values != values.iloc[row]).any(axis=1).to_numpy()
-        if not is_other.any():
-            raise SkipTest("all protected values are equal")
-        rows = np.arange(len(values))
-        rows[row] = np.argmax(is_other)
-        changed[values.columns] = values.take(rows).set_axis(values.index)
-        return changed
 
 
 Subject = Privatizer | Curator

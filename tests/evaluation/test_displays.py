@@ -82,24 +82,6 @@ def test_figure_is_new_or_given(name):
     plt.close("all")
 
 
-@pytest.mark.parametrize(
-    ("name", "drawn"),
-    [
-        ("CountEstimateDisplay", "x"),
-        ("PrivacyCurveDisplay", "m"),
-        ("FairnessDisplay", "selection rate"),
-        ("ShapeDisplay", "age"),
-    ],
-)
-def test_repr_names_the_panels(name, drawn):
-    assert repr(MAKERS[name]()) == f"<{name}: {drawn}>"
-    plt.close("all")
-
-
-def test_repr_of_a_display_without_a_figure():
-    assert repr(PrivacyCurveDisplay(CURVE)) == "<PrivacyCurveDisplay: not drawn>"
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_error_without_matplotlib_names_the_package(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)

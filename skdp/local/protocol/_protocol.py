@@ -35,7 +35,7 @@ from skdp.local.protocol._report_columns import (
     parse_sampled_indices,
     scatter_rows,
 )
-from skdp.privacy import PrivacyGuarantee, PureLoss, Released, ReportPair
+from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import ByteSource, uniform_integers
 from skdp.tables import Table, nan_to_null
 
@@ -694,7 +694,7 @@ class ReportProtocol:
             channels += field_channels
         return channels
 
-    def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
+    def shuffle_pairs(self, released: str) -> tuple[ReportPair, ...]:
         """Return the pairs of values that shuffling protects least, for `shuffled_guarantee`.
 
         Parameters
@@ -779,7 +779,7 @@ def make_guarantee(
 
 
 def combine_pairs(
-    pairs: Sequence[ReportPair], sampling: Sampling | None, released: Released
+    pairs: Sequence[ReportPair], sampling: Sampling | None, released: str
 ) -> tuple[ReportPair, ...] | None:
     """Combine the worst-case pairs of values of the fields into pairs for a shuffled record.
 

@@ -281,8 +281,7 @@ class ReportPair:
         """The largest ratio of the probabilities of a report under the two values."""
         ratio = Fraction(1)
         for first, second, _ in self.classes:
-            if not (first and second):
-                raise ValueError("A report has probability 0 under one of the values.")
+            # A report that is impossible under one of the values divides by 0.
             ratio = max(ratio, first / second, second / first)
         return ratio * math.prod(pair.largest_ratio for pair in self.beside)
 
@@ -319,8 +318,6 @@ class ReportPair:
         # assumes that the attacker sees from which of Q0 and Q1 a report is drawn.
         # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for
         #    differential privacy. IEEE Transactions on Information Theory 63(6).
-        if worst_ratio < 1:
-            raise ValueError(f"`worst_ratio` must be >= 1, got {float(worst_ratio)}.")
         # Rounded up to 128 fractional bits, because products of many fractions are long.
         ratio = Fraction(math.ceil(worst_ratio * 2**128), 2**128)
         mass = 1 / (2 * ratio)
