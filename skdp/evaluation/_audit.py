@@ -286,8 +286,8 @@ def _list_frequent(samples: Sequence[Hashes]) -> Hashes:
 
 def _count_outcomes(outcomes: Hashes, values: Hashes) -> Integers:
     """Count the draws with each of the sorted `values`, (n_values,); ignore other outcomes."""
-    counts = pd.Series(outcomes).value_counts()
-    return counts.reindex(values, fill_value=0).to_numpy(np.int64)
+    counts = pd.Series(outcomes).value_counts().reindex(values, fill_value=0)
+    return np.asarray(counts, np.int64)
 
 
 def list_features(samples: Sequence[Draws]) -> list[tuple[str, Outcomes]]:
