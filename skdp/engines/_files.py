@@ -451,7 +451,9 @@ def check_writable(schema: Any, file_format: str) -> None:
     # Fields are tried one by one, so that the error names the column.
     for field in schema:
         try:
-            write_file([], pyarrow.schema([field]), io.BytesIO(), file_format)
+            schema_of_field = pyarrow.schema([field])
+            rows = [schema_of_field.empty_table()]
+            write_file(rows, schema_of_field, io.BytesIO(), file_format)
         except pyarrow.ArrowException:
             raise ValueError(
                 f"Column {field.name!r} has type {field.type}, which the file cannot "
@@ -480,19 +482,42 @@ def write_file(
         if delimiter is not None:
             file.write(format_csv([schema.names], delimiter).encode())
             for table in tables:
-                values = [column.to_pylist() for column in table.columns]
-                rows = zip(*values, strict=True)
-                file.write(format_csv(rows, delimiter).encode())
+                file.write(_format_rows(table, delimiter))
             return
         with ipc.new_file(file, schema) as writer:
             for table in tables:
                 writer.write_table(table)
 
 
+def _format_rows(table: Any, delimiter: str) -> Any:
+    """Format the rows of an Arrow table as bytes of CSV, each distinct value of a column once."""
+    columns = []
+    for column in table.columns:
+        array = column.combine_chunks()
+        if pyarrow.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        coded = array.dictionary_encode("encode")
+        values = coded.dictionary.to_pylist()
+        texts = _format_lines(zip(values, strict=True), delimiter)
+        if table.num_columns > 1:
+            # Python quotes an empty value of a single column, which would be an empty line.
+            texts = ["" if text == '""' else text for text in texts]
+        columns.append(pyarrow.array(texts, pyarrow.string()).take(coded.indices))
+    rows = compute.binary_join_element_wise(*columns, delimiter)
+    lines = compute.binary_join_element_wise(rows, "\n", "")
+    # The lines are one after the other in the buffer of the array.
+    return lines.buffers()[2] if len(lines) else b""
+
+
 def format_csv(rows: Iterable[Any], delimiter: str = ",") -> str:
     """Format rows as CSV, in which a carriage return is quoted, and lines end in a line feed."""
+    return "".join([f"{line}\n" for line in _format_lines(rows, delimiter)])
+
+
+def _format_lines(rows: Iterable[Any], delimiter: str) -> list[str]:
+    """Format rows as lines of CSV without their ends."""
     lines: list[str] = []
     # Python quotes the characters of the line ends, and writes a line per call.
     target: Any = SimpleNamespace(write=lines.append)
     csv.writer(target, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
-    return "".join([f"{line[:-2]}\n" for line in lines])
+    return [line[:-2] for line in lines]

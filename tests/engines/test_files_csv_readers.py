@@ -100,7 +100,6 @@ COLUMNS = {
     "truth": [True, False, None],
     "day": [dt.date(2020, 1, 1), None],
     "time": [dt.datetime(2020, 1, 1, 3, 4, 5, 6), None],
-    "list": [[1], [2, 3]],
     "money": [Decimal("1.50"), None],
     "bytes": [b"x", None],
     "empty": [None],
