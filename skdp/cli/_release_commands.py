@@ -548,16 +548,7 @@ def _find_max_weight(name: str | None, domain: Domain) -> float | None:
             f"`weight` must be a column of the domain, got {name!r}. Declare its public "
             f"bounds: [columns.{name}] with low = 0.0 and high."
         )
-    return float(_find_bounds(domain, name, "weight")[1])
-
-
-def _find_bounds(domain: Domain, name: str, option: str) -> Any:
-    """Return the declared bounds of a column; errors name the option of the column."""
-    try:
-        return find_bounds(domain[name], name)
-    except ValueError as error:
-        text = str(error).replace("`bounds` of column", f"`{option}`: column")
-        raise ValueError(text) from None
+    return float(find_bounds(domain[name], name, "weight")[1])
 
 
 def _make_groups(
@@ -577,7 +568,7 @@ def _make_groups(
             )
     bounds = domain.select(options.columns) if options.columns else None
     for name in options.columns:
-        _find_bounds(domain, name, "columns")
+        find_bounds(domain[name], name)
     return DPGroupBy(
         _choose_amount(options),
         by=options.by or None,

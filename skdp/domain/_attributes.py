@@ -516,13 +516,13 @@ class Interval:
 
 def drop_bins(interval: Interval) -> Interval:
     """Return an interval with the bounds, missing values and decimals of an interval, without declared bins."""
-    bounds = interval.edges[0], interval.edges[-1]
-    is_real = interval.real and interval.decimals is None
-    precision: dict[str, Any] = {"decimals": interval.decimals}
-    if is_real:
-        precision = {"real": True}
-    precision["missing"] = bool(interval.missing)
-    whole = Interval(*map(shorten_edge, bounds), **precision)
+    # Edges are floats, which declare fractions unless `decimals` is 0.
+    whole = Interval(
+        interval.edges[0],
+        interval.edges[-1],
+        missing=bool(interval.missing),
+        decimals=interval.decimals,
+    )
     whole.observed, whole.releases = interval.observed, interval.releases
     return whole
 

@@ -134,7 +134,7 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "sex", "--person", "weight", "--weight", "weight"], "got 'weight' in --weight and --person"),
         (
             ["--by", "sex", "--columns", "region", "--statistics", "mean"],
-            "--columns: column 'region' must be a range of numbers, got listed values. Exclude the column",
+            "Column 'region' must be a range of numbers, got listed values. Exclude the column",
         ),
         (
             ["--by", "sex", "--statistics", "mean", "0.9"],
@@ -142,7 +142,7 @@ def test_weights_and_persons_are_columns(files, capsys):
         ),
         (["--statistics", "count", "median"], "--columns must name the columns of ['median'], got none"),
         (["--statistics", "count"], "--by must name the columns of the groups, got none"),
-        (["--by", "sex", "--weight", "region"], "--weight: column 'region' must be a range of numbers"),
+        (["--by", "sex", "--weight", "region"], "--weight of column 'region' must be a range of numbers"),
         (["--by", "sex", "--columns", "income"], "--statistics must contain a statistic of --columns, such as mean"),
         (["--by", "sex", "--statement", "page.txt"], "--statement must end in .html or .json"),
         (["--by", "sex", "--statement", "old.json"], "--statement must be a new file"),
