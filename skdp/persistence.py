@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -276,7 +276,7 @@ def _read_file(data: bytes, trusted: Sequence[str]) -> Any:
     raise ValueError(f"`trusted` must contain the types {sorted(unknown)}. {remedy}")
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _find_public(name: str) -> Any:
     """Return the object of scikit-learn that `load` trusts by its name in a file; None for other names.
 
@@ -287,15 +287,16 @@ def _find_public(name: str) -> Any:
     package = module.partition("._")[0]
     if not module.startswith("sklearn.") or package.startswith("sklearn.externals"):
         return None
-    # No module is imported.
-    found: Any = getattr(sys.modules.get(module), attribute, None)
-    public = sys.modules.get(package)
-    names = getattr(public, "__all__", ())
+    if not {module, package} <= sys.modules.keys():  # no module is imported
+        return None
+    found: Any = vars(sys.modules[module]).get(attribute)
+    public = vars(sys.modules[package])
+    names = public.get("__all__", ())
     if isinstance(found, FunctionType):
         return found if name.startswith(_SCORES) and attribute in names else None
     modules: set[Any] = {package}
     for listed in names:
-        modules.add(getattr(vars(public).get(listed), "__module__", None))
+        modules.add(getattr(public.get(listed), "__module__", None))
     is_class = isinstance(found, type) and found.__module__ == module
     if not is_class or module not in modules:
         return None
