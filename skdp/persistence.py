@@ -55,14 +55,13 @@ _TRUSTED = {
     "numpy.dtype",
     "numpy.floating",
     "numpy.integer",
-    "numpy.mean",
     "numpy.number",
-    "scipy._lib.array_api_compat.numpy._aliases.asarray",
     "scipy.interpolate._bsplines.BSpline",
     "scipy.interpolate._bsplines._BSpline",  # within it, since SciPy 1.18
     "scipy.sparse._csc.csc_matrix",
     "scipy.sparse._csr.csr_matrix",
 }
+_FUNCTIONS = {"numpy.mean", "scipy._lib.array_api_compat.numpy._aliases.asarray"}
 
 # Packages of scores, whose public functions are trusted.
 _SCORES = ("sklearn.feature_selection.", "sklearn.metrics.", "sklearn.preprocessing.")
@@ -263,7 +262,7 @@ def _read_file(data: bytes, trusted: Sequence[str]) -> Any:
     check_version(int(number) if number.isdigit() else 1, _VERSION, "The file")
     json.loads(members.read("schema.json"), object_hook=_check_node)
     types = skops.io.get_untrusted_types(data=data)
-    trusted_names = {*trusted, *_TRUSTED, *filter(_find_public, types)}
+    trusted_names = {*trusted, *_TRUSTED, *_FUNCTIONS, *filter(_find_public, types)}
     unknown = set(types) - trusted_names
     if not unknown:
         return skops.io.loads(data, trusted=types)
@@ -314,7 +313,7 @@ def _check_node(node: dict[str, Any]) -> dict[str, Any]:
     is_call = loader == "ConstructorFromReduceNode"
     if name == _RECORD:  # also if a method of its object would be loaded
         is_call = not is_call
-    elif isinstance(found, FunctionType):
+    elif isinstance(found, FunctionType) or name in _FUNCTIONS:
         is_call = loader != "FunctionNode"
     else:
         is_call = is_call and found is not None
@@ -440,7 +439,7 @@ class _Packer(pickle.Pickler):
 
 def _drop_settings(values: dict[str, Any]) -> dict[str, Any]:
     """Return attributes or parameters without seeds and requests of metadata; raise an error for a secret key."""
-    dropped = []
+    dropped: dict[str, Any] = {}
     for name, value in values.items():
         items = value if isinstance(value, list | tuple) else [value]
         is_given = any(item is not None for item in items)
@@ -449,11 +448,12 @@ def _drop_settings(values: dict[str, Any]) -> dict[str, Any]:
         # The noise could be undone with the seeds of ensembles and searches, also in grids and
         # results. Bagging has `_seeds`.
         if is_given and str(name).endswith(("random_state", "_seeds")):
-            dropped.append(name)
+            # A list in the grid of a search keeps a value to try.
+            dropped[name] = [None] if isinstance(value, list | tuple) else None
     if not dropped and _REQUESTS not in values:
         return values
     kept = copy(values)
-    kept.update(dict.fromkeys(dropped))
+    kept.update(dropped)
     kept.pop(_REQUESTS, None)
     return kept
 

@@ -123,9 +123,10 @@ def _grade(numbers: Floats, z: float) -> NDArray[np.object_]:
     value, *errors, lower, upper = numbers.T
     half = (upper - lower) / 2
     longer = np.maximum(value - lower, upper - value)
-    skew = np.divide(longer, half, out=np.ones_like(half), where=half > 0)
-    error = skew * (errors[0] if errors else half / z)
-    variation = error / np.maximum(np.abs(value), 1e-300)
+    with np.errstate(over="ignore", invalid="ignore"):
+        skew = np.divide(longer, half, out=np.ones_like(half), where=half > 0)
+        error = skew * (errors[0] if errors else half / z)
+        variation = error / np.maximum(np.abs(value), 1e-300)
     # A missing number has no letter if it was not released, and the worst if it was noise
     # (`searchsorted` places nan last).
     variation[(lower <= 0) & (upper >= 0) & (lower < upper)] = np.inf

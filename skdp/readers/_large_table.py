@@ -382,7 +382,9 @@ class StreamTable(LargeTable):
             return super().load()
         # Arrow frees each column after its conversion.
         rows = run_safely(self._collect)
-        return rows.to_pandas(split_blocks=True, self_destruct=True)
+        return rows.to_pandas(
+            ignore_metadata=True, split_blocks=True, self_destruct=True
+        )
 
     def check_rows(self, release: Release) -> None:
         """Check the values and the ids of persons of all rows."""

@@ -199,6 +199,11 @@ class ReportDesign:
         >>> ReportDesign.by_group(cards, "card")
         ReportDesign('smokes', values=['no', 'yes'], n_channels=2, epsilon=inf)
         """
+        if not isinstance(designs, Mapping) or not designs:
+            raise TypeError(
+                "`designs` must be a mapping of at least one group to a ReportDesign, got "
+                f"{type(designs).__name__}."
+            )
         # The groups are one column of a table, with the same labels.
         first, *_ = designs.values()
         channels = {}

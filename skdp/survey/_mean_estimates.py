@@ -55,7 +55,7 @@ def survey_mean(
         household. If None, each row is a cluster.
     waves : array-like of shape (n_samples,), default=None
         Wave of each row, such as 2025 and 2026, for the change between two waves.
-        Categories and an Enum of polars keep their order. If people
+        Ordered categories and an Enum of polars keep their order. If people
         or areas are in both waves, pass them as `clusters`; otherwise the waves are
         independent samples.
     confidence_level : float, default=0.95
@@ -125,9 +125,12 @@ def survey_mean(
         sample = stratum, cluster, is_used
         return _make_table(mean, scores, sample, confidence_level)
     encode_labels("waves", waves, values, n_rows)
-    # Sorts categories by their order, also of an Enum of polars.
+    # An Enum of polars and an ordered dictionary of Arrow become ordered categories.
     column: Any = waves.to_pandas() if hasattr(waves, "to_pandas") else waves
-    wave, labels = pd.factorize(pd.Series(column), sort=True)
+    column = pd.Series(column)
+    if getattr(column.dtype, "ordered", None) is False:
+        column = column.astype(column.cat.categories.dtype)
+    wave, labels = pd.factorize(column, sort=True)
     if len(labels) != 2:
         raise ValueError(f"`waves` must have two different values, got {len(labels)}.")
     rows = pd.DataFrame({"stratum": stratum, "cluster": cluster, "wave": wave})

@@ -173,8 +173,11 @@ def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices:
     """Return the index of the label of each row of X; `name` is the parameter in errors."""
     reject_column_name(name, labels)
     check_same_order(X, labels, name)
+    array = to_array(labels, name)
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be one column, got shape {array.shape}.")
     # Missing entries have the code -1.
-    codes, _ = pd.factorize(to_array(labels, name).ravel())
+    codes, _ = pd.factorize(array)
     if len(codes) != n_rows or (codes < 0).any():
         raise ValueError(
             f"`{name}` must have {n_rows} entries that are not missing, got "

@@ -19,6 +19,7 @@ from skdp import (
     DPAdditiveRegressor,
     DPColumnSynthesizer,
     DPGaussianNB,
+    DPLinearRegression,
     DPLinkedSynthesizer,
     DPMarginalSynthesizer,
     DPMean,
@@ -181,6 +182,17 @@ def test_models_read_the_values_that_a_dtype_declares(kind):
     expected = model.fit(table.drop("y"), table["y"]).shapes_
     found = model.fit(table.lazy() if kind == "polars" else cut(table.to_arrow(), 300), "y").shapes_
     assert all(map(np.array_equal, found, expected)), (found, expected)
+
+
+def test_index_of_a_file_of_pandas_is_a_column(tmp_path):
+    frame = pd.DataFrame({"age": np.arange(1_000) % 97 / 97, "x": np.arange(1_000) % 2 / 2, "y": 0.3})
+    frame.set_index("age").to_parquet(tmp_path / "index.parquet")
+    model = DPLinearRegression(
+        5.0, bounds={"age": (0.0, 1.0), "x": (0.0, 1.0)}, target_bounds=(0.0, 1.0), random_state=0
+    )
+    expected = clone(model).fit(frame[["x", "age"]], frame["y"])
+    table = ds.dataset(tmp_path / "index.parquet")
+    np.testing.assert_array_equal(model.fit(table, "y").coef_, expected.coef_)
 
 
 def test_missing_value_in_a_later_batch_raises_before_charge():

@@ -51,9 +51,9 @@ def test_estimate_without_an_error_has_the_worst_letter():
 
 def test_estimates_whose_interval_contains_zero_have_the_worst_letter():
     """A standard deviation of noise with the interval [0, 37,487] was printed."""
-    table = pd.DataFrame({"x_std": [26_754.0, 5.0, 0.0], "x_std_std_error": [6_000.0, 1.0, 0.0]})
-    table["x_std_lower"], table["x_std_upper"] = [0.0, 3.0, 0.0], [37_487.0, 7.0, 0.0]
-    assert grade_estimates(table)["x_std_quality"].tolist() == ["F", "D", "A"]
+    table = pd.DataFrame({"x_std": [26_754.0, 5.0, 0.0, 0.0], "x_std_std_error": [6_000.0, 1.0, 0.0, 1e9]})
+    table["x_std_lower"], table["x_std_upper"] = [0.0, 3.0, 0.0, -np.inf], [37_487.0, 7.0, 0.0, np.inf]
+    assert grade_estimates(table)["x_std_quality"].tolist() == ["F", "D", "A", "F"]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])

@@ -304,6 +304,8 @@ def test_order_of_crosswise_reports_does_not_change_the_estimates():
         (lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]), ValueError, "nonnegative numbers"),
         (lambda: ReportDesign("a", [[0.5, 0.5], [0.08, 0.91]], values=[0, 1]), ValueError, r"\[1.0, 0.99\]. Use fra"),
         (lambda: ReportDesign("a", np.eye(2), values=[0, 1], group="g"), TypeError, "if `channel` is a mapping"),
+        (lambda: ReportDesign.by_group({}, "g"), TypeError, "at least one group to a ReportDesign, got dict"),
+        (lambda: ReportDesign.by_group([WARNER], "g"), TypeError, "at least one group to a ReportDesign, got list"),
         (lambda: ReportDesign.by_group({1: WARNER, 2: NAMED["warner"]}, "g"), ValueError, "the same column, values"),
         (lambda: WARNER.with_cheaters("no"), ValueError, "requires a design with at least two groups, got 1"),
         (lambda: BY_GROUP.with_cheaters("never"), ValueError, "must be one of .'no', 'yes'., got 'never'"),

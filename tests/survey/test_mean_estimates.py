@@ -95,7 +95,7 @@ def test_intervals_cover_the_proportion_of_a_clustered_population():
             "`clusters` must have 600 entries that are not missing, got 599",
         ),
         ({"clusters": [None, *STRATUM[1:]]}, "`clusters` must have 600 entries that are not missing, got 599"),
-        ({"clusters": VALUES}, "`clusters` must have 600 entries that are not missing, got 1200"),
+        ({"clusters": VALUES}, r"`clusters` must be one column, got shape \(600, 2\)"),
         ({"values": VALUES[:0]}, r"values must have at least one row and one column, got shape \(0, 2\)"),
         ({"values": VALUES[[]]}, r"values must have at least one row and one column, got shape \(600, 0\)"),
         ({"strata": HOUSEHOLD, "clusters": HOUSEHOLD}, "at least two clusters, got a stratum with one"),
@@ -200,6 +200,21 @@ def test_change_follows_the_order_of_categories(waves):
     np.testing.assert_array_equal(table, expected)
     by_text = survey_mean(VALUES, waves=ORDERED.tolist())
     np.testing.assert_array_equal(by_text.loc["change", "mean"], -expected.loc["change", "mean"])
+
+
+@pytest.mark.parametrize(
+    "waves",
+    [
+        pd.Categorical(WAVE, ["b", "a"]),
+        pl.Series(WAVE[::-1].tolist(), dtype=pl.Categorical),
+        pa.array(WAVE[::-1].tolist()).dictionary_encode(),
+    ],
+    ids=["pandas", "polars", "pyarrow"],
+)
+def test_waves_without_an_order_are_sorted(waves):
+    values = VALUES[::-1] if not isinstance(waves, pd.Categorical) else VALUES
+    table = survey_mean(values.reset_index(drop=True), waves=waves)
+    np.testing.assert_allclose(table, survey_mean(VALUES, waves=WAVE))
 
 
 @pytest.mark.parametrize("waves", [[1] * N, list(range(N)), STRATUM])
