@@ -29,7 +29,11 @@ from skdp.base import (
     warn_of_epsilon,
     warn_of_levels,
 )
-from skdp.local.protocol._report_columns import parse_report_table
+from skdp.local.protocol._report_columns import (
+    parse_integers,
+    parse_report_table,
+    stack_columns,
+)
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.randomness import ByteSource, check_size, uniform_integers
@@ -269,12 +273,8 @@ def check_reports(reports: Any, protocol: PrefixProtocol) -> Integers:
     `protocol.limits` has an upper bound of each column, which is excluded.
     """
     table = parse_report_table(reports, protocol.columns)
-    rows = np.column_stack([np.asarray(column) for column in table.columns])
-    is_valid = rows.dtype.kind in "iuf"
-    if is_valid:
-        is_in_range = (rows >= 0) & (rows < np.array(protocol.limits))
-        is_valid = bool((is_in_range & (rows % 1 == 0)).all())
-    if not is_valid:
+    rows = parse_integers(stack_columns(table.columns))
+    if ((rows < 0) | (rows >= np.array(protocol.limits))).any():
         raise ValueError(
             "`reports` must be integers in the range of the groups, buckets and hash "
             "functions of these parameters. Use the parameters of the client."

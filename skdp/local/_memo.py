@@ -305,19 +305,13 @@ class PermanentDraws:
         return digests[:, :PSEUDONYM_BYTES]
 
 
-class PermanentReportsMixin:
-    """Mixin for local transformers with the parameters `memoize` and `secret_key`."""
-
-    memoize: Any
-    secret_key: Any
-
-    def _check_memo(self) -> None:
-        """Check that there is a secret key if and only if reports are permanent (`memoize`)."""
-        check_flag("memoize", self.memoize)
-        check_key(self.secret_key)
-        if self.memoize and self.secret_key is None:
-            raise ValueError(
-                "memoize=True requires a `secret_key`. Use SecretKey.generate()."
-            )
-        if not self.memoize and self.secret_key is not None:
-            raise ValueError("`secret_key` requires memoize=True, got memoize=False.")
+def check_memo(memoize: Any, secret_key: Any) -> None:
+    """Check that there is a secret key if and only if reports are permanent (`memoize`)."""
+    check_flag("memoize", memoize)
+    check_key(secret_key)
+    if memoize and secret_key is None:
+        raise ValueError(
+            "memoize=True requires a `secret_key`. Use SecretKey.generate()."
+        )
+    if not memoize and secret_key is not None:
+        raise ValueError("`secret_key` requires memoize=True, got memoize=False.")

@@ -27,7 +27,7 @@ from skdp.base import (
     to_float_columns,
 )
 from skdp.domain import Domain, Interval
-from skdp.local._memo import Memo, PermanentDraws, PermanentReportsMixin
+from skdp.local._memo import Memo, PermanentDraws, check_memo
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol._fields import (
@@ -337,17 +337,10 @@ def _compute_numbers(mechanism: NumericMechanism, low: float, high: float) -> Fl
     """Convert the estimate of each report, a position in steps from `low`, to a number, which may exceed the bounds."""
     # Fractions are exact, so each number is rounded once.
     step = (Fraction(high) - Fraction(low)) / mechanism.steps
-    try:
-        numbers = [float(Fraction(low) + step * x) for x in mechanism.estimates]
-    except OverflowError:
-        raise ValueError(
-            "The reports exceed the largest float. Use a larger epsilon or narrower "
-            "bounds."
-        ) from None
-    return np.array(numbers)
+    return np.array([float(Fraction(low) + step * x) for x in mechanism.estimates])
 
 
-class NumericPerturber(PermanentReportsMixin, ReportTransformer):
+class NumericPerturber(ReportTransformer):
     """Privatize numbers between public bounds, and estimate means or distributions.
 
     A number is clipped to its bounds and rounded at random to a grid. The report is an
@@ -523,7 +516,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
                 "got mechanism='optimal'. Fit once with memoize=False, and set "
                 "mechanism=list(perturber.mechanism_.outcomes), or use 'square_wave'."
             )
-        self._check_memo()
+        check_memo(self.memoize, self.secret_key)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         """Set the fitted attributes: bounds, mechanism, and the numbers that each column may report."""

@@ -21,7 +21,7 @@ from skdp.base import (
     make_domain,
 )
 from skdp.domain import Domain, Interval
-from skdp.local._memo import Memo, PermanentReportsMixin
+from skdp.local._memo import Memo, check_memo
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import CategoryTransformer
@@ -58,7 +58,7 @@ _REASON_TO_DECLARE = (
 )
 
 
-class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
+class OracleEncoder(CategoryTransformer):
     """Base class of the encoders that report columns with frequency oracles.
 
     An oracle reports one *attribute*: a column, or the combination of all columns with
@@ -68,6 +68,7 @@ class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
 
     domain_: Domain
     oracles_: tuple[FrequencyOracle, ...]
+    secret_key: Any
 
     _mechanism: str
     # True if reports are values of the input columns, and not codes or bits.
@@ -130,7 +131,7 @@ class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
     def _check_parameters(self) -> Fraction:
         """Check the parameters that do not depend on X, and return epsilon."""
         check_choice("strategy", self.strategy, get_args(ReportStrategy))
-        self._check_memo()
+        check_memo(self.memoize, self.secret_key)
         return check_epsilon(self.epsilon)
 
     def _make_fields(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_choice, make_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
+from skdp.local._oracle_encoder import check_several_values
 from skdp.local._transformer import CategoryTransformer
 from skdp.local.protocol._fields import (
     Channel,
@@ -247,12 +248,7 @@ def make_lists_domain(table: Table, categories: Any) -> Domain:
             f"{categories!r}. Use public knowledge."
         )
     domain = make_domain(table, categories)
-    for column, size in zip(domain.columns, domain.sizes, strict=True):
-        if size < 2:
-            raise ValueError(
-                f"Column {column!r} must have at least 2 values in `categories`, got "
-                f"{size}."
-            )
+    check_several_values(domain)
     return domain
 
 

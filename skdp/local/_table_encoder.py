@@ -36,10 +36,6 @@ from skdp.local.protocol._count_estimation import (
     estimate_counts,
     find_fields,
 )
-from skdp.local.protocol._debias import (
-    check_sample_weight,
-    estimate_weighted_frequencies,
-)
 from skdp.local.protocol._fields import CategoryField, ValueField
 from skdp.local.protocol._protocol import ReportProtocol, Sampling, make_guarantee
 from skdp.local.protocol._report_columns import concat_columns
@@ -124,10 +120,8 @@ class TablePlan:
     @property
     def error(self) -> float:
         """Weighted mean of the errors of the groups."""
-        pairs = zip(self.reported, self._inclusions, strict=True)
-        errors = [report.compute_error(inclusion) for report, inclusion in pairs]
         weights = [report.weight for report in self.reported]
-        return float(np.average(errors, weights=weights))
+        return float(np.average(self.reports["error"], weights=weights))
 
     @property
     def reports(self) -> pd.DataFrame:
@@ -154,11 +148,7 @@ class TablePlan:
 # Oracles and errors depend on the number of cells only, so they are cached for all groups.
 
 
-@lru_cache(1024)
-def choose_group_oracle(n_cells: int, epsilon: Fraction, names: Sequence[str]) -> Any:
-    """Return the name of the oracle with the smallest error among `names`, the oracle, and its error."""
-    name, oracle = choose_oracle(n_cells, epsilon, names=names)
-    return name, oracle, oracle.mean_squared_error
+choose_group_oracle = lru_cache(1024)(choose_oracle)
 
 
 @lru_cache(1024)
@@ -231,25 +221,20 @@ class Planner:
         columns; with "pairs", it is for their combinations.
         """
         n_cells = self.count_cells(group)
-        weight = prod(self.column_weights[name] for name in group) * n_cells
+        weight = prod(self.column_weights[name] for name in group)
         if group[0] not in self.sizes:
             noise, variance = compute_number_variances(epsilon)
+            weight *= n_cells
             return GroupReport(group, "optimal", n_cells, weight, noise, variance)
-        is_merged = self.workload == "columns" and len(group) > 1
-        names: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
+        names: tuple[str, ...] = MARGIN_ORACLES if len(group) > 1 else tuple(ORACLES)
+        # The numbers of values whose frequencies are estimated, and the weights of each.
+        parts = [(self.sizes[name], self.column_weights[name]) for name in group]
         if self.workload == "pairs":
-            names = PAIR_ORACLES
-        name, oracle, noise = choose_group_oracle(n_cells, epsilon, names)
-        if not is_merged:
-            variance = uniform_variance(n_cells)
-            return GroupReport(group, name, n_cells, weight, noise, variance)
-        # The weighted mean of the errors of the marginals of each column.
-        weights, noises, variances = [], [], []
-        for column in group:
-            k = self.sizes[column]
-            weights.append(self.column_weights[column] * k)
-            noises.append(compute_marginal_error(oracle, k))
-            variances.append(uniform_variance(k))
+            names, parts = PAIR_ORACLES, [(n_cells, weight)]
+        name, oracle = choose_group_oracle(n_cells, epsilon, names=names)
+        weights = [k * value_weight for k, value_weight in parts]
+        noises = [compute_marginal_error(oracle, k) for k, _ in parts]
+        variances = [uniform_variance(k) for k, _ in parts]
         means = np.average([noises, variances], axis=1, weights=weights)
         noise, variance = means.tolist()
         return GroupReport(group, name, n_cells, sum(weights), noise, variance)
@@ -282,34 +267,6 @@ def count_values(domain: Domain | None) -> dict[Any, int]:
     if domain is None:
         return {}
     return dict(zip(domain.columns, domain.sizes, strict=True))
-
-
-def plan_table(
-    epsilon: Fraction,
-    sizes: Mapping[Any, int],
-    names: Sequence[Any],
-    *,
-    workload: Any,
-    weights: Any,
-) -> TablePlan:
-    """Check the parameters, and find the plan of the reports of a table with the smallest error.
-
-    `sizes` are the numbers of values of the categorical columns; other columns in
-    `names` are numbers. `weights` are the weights of the errors of the columns.
-    """
-    check_choice("workload", workload, get_args(Workload))
-    if len({*names}) < len(names) or not names:
-        raise ValueError(
-            "Each column must be in the domain or in `bounds`, and not in both; got "
-            f"{list(names)}."
-        )
-    if workload == "pairs" and len(sizes) < 2:
-        raise ValueError(
-            "workload='pairs' requires at least 2 categorical columns, got "
-            f"{len(sizes)}. Use workload='columns'."
-        )
-    column_weights = check_weights(weights, names)
-    return Planner(epsilon, sizes, column_weights, workload).find_best()
 
 
 def check_weights(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
@@ -500,14 +457,25 @@ class LocalTableEncoder(CategoryTransformer):
     def _plan_columns(
         self, sizes: Mapping[Any, int], names: Sequence[Any]
     ) -> TablePlan:
-        """Find the plan of columns, of which the categorical ones have the given numbers of values."""
-        return plan_table(
-            check_epsilon(self.epsilon),
-            sizes,
-            names,
-            workload=self.workload,
-            weights=self.weights,
-        )
+        """Check the parameters, and find the plan of the reports with the smallest error.
+
+        `sizes` are the numbers of values of the categorical columns; other columns in
+        `names` are numbers.
+        """
+        epsilon = check_epsilon(self.epsilon)
+        check_choice("workload", self.workload, get_args(Workload))
+        if len({*names}) < len(names) or not names:
+            raise ValueError(
+                "Each column must be in the domain or in `bounds`, and not in both; got "
+                f"{list(names)}."
+            )
+        if self.workload == "pairs" and len(sizes) < 2:
+            raise ValueError(
+                "workload='pairs' requires at least 2 categorical columns, got "
+                f"{len(sizes)}. Use workload='columns'."
+            )
+        column_weights = check_weights(self.weights, names)
+        return Planner(epsilon, sizes, column_weights, self.workload).find_best()
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
         """Build the protocol from the plan with the smallest error, which depends on the declared values only.
@@ -614,30 +582,24 @@ class LocalTableEncoder(CategoryTransformer):
     ) -> pd.DataFrame:
         """Estimate the frequency or count (`statistic`) of each value of categorical columns, in one table.
 
-        A column that is reported with other columns is summed over them. A table of
-        reports has an array for each field, and a tally has only their sums. With weights,
-        the arrays are required, and the statistic is the frequency.
+        A column that is reported with other columns is summed over them.
         """
-        arrays, tally = self._read_reports(reports)
-        protocol = self.protocol_
-        weights = None
-        if sample_weight is not None:
-            weights = check_sample_weight(sample_weight, reports, tally.n_reports)
-        if protocol.domain is None:  # all columns are numbers
+        if sample_weight is None:
+            # The tally has the sums of all columns.
+            _, reports = self._read_reports(reports)
+        domain = self.protocol_.domain
+        if domain is None:  # all columns are numbers
             index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
             names = [statistic, "std_error", "lower", "upper"]
             return pd.DataFrame(columns=names, index=index, dtype=float)
-        declared = protocol.domain.columns
+        chosen: Sequence[Any] = domain.columns
+        if columns is not None:
+            chosen = check_columns(domain.columns, columns)
         tables = {}
-        for name in declared if columns is None else check_columns(declared, columns):
-            if weights is not None:
-                tables[name] = estimate_weighted_frequencies(
-                    protocol, arrays, tally, weights, [name], **options
-                )
-            else:
-                tables[name] = estimate_counts(
-                    protocol, tally, [name], statistic=statistic, **options
-                )
+        for name in chosen:
+            tables[name] = super()._estimate(
+                reports, statistic, sample_weight, columns=[name], **options
+            )
         return concat_columns(tables)
 
     def estimate_joint_counts(

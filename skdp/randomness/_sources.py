@@ -104,15 +104,6 @@ class SeededSource(ByteSource):
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
 
 
-def _shake_length(n_bytes: int) -> int:
-    """Return the length of a digest that has at least `n_bytes`."""
-    # A longer digest begins with the shorter one and is computed from its beginning, so
-    # the length doubles: a stream of n bytes costs O(n).
-    rate = 136  # bytes that SHAKE-256 computes at once (FIPS 202: 1,088 bits)
-    n_blocks = -(-n_bytes // rate)
-    return rate << (n_blocks - 1).bit_length()
-
-
 class RowStreams(ByteSource):
     """Independent streams of bytes for each row, which SHAKE-256 derives from one seed per row.
 
@@ -213,7 +204,9 @@ class RowStreams(ByteSource):
 
     def _hash(self, rows: Indices, n_bytes: int) -> None:
         """Compute the streams of the given rows up to at least `n_bytes` bytes, the head of the seed included."""
-        length = _shake_length(n_bytes - self._head)
+        # A longer digest begins with the shorter one and is computed from its beginning, so
+        # the length doubles: a stream of n bytes costs O(n).
+        length = 2 * (n_bytes - self._head)
         n_missing = self._head + length - self._streams.shape[1]
         if n_missing > 0:
             self._streams = np.pad(self._streams, ((0, 0), (0, n_missing)))

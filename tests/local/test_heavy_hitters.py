@@ -153,7 +153,10 @@ class TestFrames:
         [
             (lambda reports: reports.iloc[:, :-1], "the columns"),
             *[
-                (lambda reports, wrong=wrong: reports.assign(**wrong), "`reports` must be integers in the range of")
+                (
+                    lambda reports, wrong=wrong: reports.assign(**wrong),
+                    r"reports`? must be integers (in the range|from 0)",
+                )
                 for wrong in ({"group": 3}, {"bucket": -1}, *({"hash_0": odd} for odd in (2**47, 0.5, np.nan, "x")))
             ],
             (lambda reports: reports[reports["group"] > 0], "must have a row for each of the 3 groups"),

@@ -50,25 +50,16 @@ def make_column_index(
 
     `level` is the name of the level of values.
     """
-    names = list(labels)
     cell_labels = list(chain.from_iterable(labels.values()))
-    # An array of objects, because pandas would convert tuples to further levels.
-    columns = np.empty(len(names), dtype=object)
-    columns[:] = names
-    sizes = list(map(len, labels.values()))
-    column_cells = np.repeat(columns, sizes)
-    index = pd.MultiIndex.from_arrays(
-        [column_cells, cell_labels], names=["column", level]
-    )
-    # pandas merges the labels 1 and True, which are equal in Python.
+    # Labels with their types, because pandas would merge 1 and True, which are equal in
+    # Python. The index of a missing label is -1.
     keys = [(type_of_value(label), label) for label in cell_labels]
     codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
-    if len(codes) == len(set(cell_labels)):
-        return index
-    level_codes = [-1 if key[1] is None else codes[key] for key in keys]
-    levels: Any = [index.levels[0], to_objects([label for _, label in codes])]
-    both: Any = [index.codes[0], level_codes]
-    return pd.MultiIndex(levels, both, names=index.names, verify_integrity=False)
+    label_codes = [-1 if key[1] is None else codes[key] for key in keys]
+    column_codes = np.repeat(np.arange(len(labels)), list(map(len, labels.values())))
+    levels: Any = [to_objects(list(labels)), to_objects([label for _, label in codes])]
+    both: Any = [column_codes, label_codes]
+    return pd.MultiIndex(levels, both, names=["column", level], verify_integrity=False)
 
 
 def concat_columns(
