@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Integers
@@ -380,11 +381,8 @@ class StreamTable(LargeTable):
         """Read all columns of all rows into memory, in the library of results."""
         if choose_library(self.template) != "pandas":
             return super().load()
-        # Arrow frees each column after its conversion.
-        rows = run_safely(self._collect)
-        return rows.to_pandas(
-            ignore_metadata=True, split_blocks=True, self_destruct=True
-        )
+        tables = self.read(self.column_names())
+        return run_safely(lambda: collect_batches(chain([self.sample], tables)))
 
     def check_rows(self, release: Release) -> None:
         """Check the values and the ids of persons of all rows."""
@@ -427,6 +425,27 @@ def read_batches(batches: Iterable[Any]) -> Tables:
     """Convert a stream of Arrow batches to tables."""
     for batch in read_safely(batches):
         yield pyarrow.Table.from_batches([batch])
+
+
+def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
+    """Convert a stream of Arrow tables to a table of pandas; no column of floats is in memory twice."""
+    floats: dict[str, NDArray[Any]] = {}
+    parts, names, n_rows = [], [], 0
+    for table in tables:
+        names, n_collected = table.column_names, n_rows
+        n_rows += len(table)
+        for name in names:
+            if pyarrow.types.is_floating(table.schema.field(name).type):
+                values = table[name].to_numpy()
+                array = floats.setdefault(name, np.empty(0, values.dtype))
+                array.resize(n_rows, refcheck=False)
+                array[n_collected:] = values
+        parts.append(table.drop_columns(list(floats)))
+    others = pyarrow.concat_tables(parts).to_pandas(ignore_metadata=True)
+    columns = {name: floats[name] if name in floats else others[name] for name in names}
+    # Arrow would keep its memory.
+    pyarrow.default_memory_pool().release_unused()
+    return pd.DataFrame(columns, copy=False)
 
 
 def add_up_batches(tables: Tables, summary: Summary) -> Sums:
