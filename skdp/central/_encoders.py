@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -405,7 +405,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         n_rows = noisy_distances.sum(axis=1)
         totals = noisy_distances[:, 0] - noisy_distances[:, 1]
         (noisy_squares,) = squares_noise.add(source, [sum_of_squares])
-        means = ShrunkMeans.estimate(
+        mean, error, by_column = shrink_means(
             n_rows,
             totals,
             sizes=domain.sizes,
@@ -413,11 +413,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             variance=2 * distance_variance,
         )
         self.domain_ = domain
-        self.target_mean_ = float(from_grid(means.mean, bounds)[0])
-        self.target_mean_std_error_ = float(
-            (bounds[0, 1] - bounds[0, 0]) / 2 * means.error
-        )
-        self.encodings_ = [from_grid(column, bounds) for column in means.by_column]
+        self.target_mean_ = float(from_grid(mean, bounds)[0])
+        self.target_mean_std_error_ = float((bounds[0, 1] - bounds[0, 0]) / 2 * error)
+        self.encodings_ = [from_grid(column, bounds) for column in by_column]
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -432,59 +430,48 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return encoded
 
 
-class ShrunkMeans(NamedTuple):
-    """Means of a target from -1 at its lower bound to 1 at its upper bound."""
+def shrink_means(
+    n_rows: Floats,
+    totals: Floats,
+    *,
+    sizes: Sequence[int],
+    sum_of_squares: float,
+    variance: float,
+) -> tuple[float, float, list[Floats]]:
+    """Estimate means of a target, from -1 at its lower to 1 at its upper bound, from noisy sums by category.
 
-    # The mean of all rows, its standard error, and the means of the categories of each
-    # column.
-    mean: float
-    error: float
-    by_column: list[Floats]
+    Return the mean of all rows, its standard error, and the means of the categories of each column.
 
-    @classmethod
-    def estimate(
-        cls,
-        n_rows: Floats,
-        totals: Floats,
-        *,
-        sizes: Sequence[int],
-        sum_of_squares: float,
-        variance: float,
-    ) -> ShrunkMeans:
-        """Estimate means from noisy numbers of rows and sums by category.
-
-        Parameters
-        ----------
-        n_rows, totals : ndarray of shape (n_categories of all columns,)
-            Noisy numbers of rows, and sums of the target as positions from -1 to 1.
-        sizes : list of int
-            Number of categories of each column.
-        sum_of_squares : float
-            Noisy sum of squares of these positions over all rows.
-        variance : float
-            Variance of the noise of `n_rows` and `totals`.
-        """
-        n_all = n_rows.sum()
-        mean = float(np.clip(totals.sum() / n_all, -1, 1)) if n_all > 0 else 0.0
-        noise_variance = variance + variance * mean**2
-        error = min(math.sqrt(len(n_rows) * noise_variance) / max(n_all, 1.0), 1.0)
-        # The variance of numbers from -1 to 1 is at most ``1 - mean**2``. Each column
-        # counts all rows, so the mean over columns estimates the number of rows.
-        row_variance = largest = 1 - mean**2
-        if n_all > 0:
-            row_variance = sum_of_squares / (n_all / len(sizes)) - mean**2
-            row_variance = float(np.clip(row_variance, 0.001 * largest, largest))
-        by_column = []
-        stops = np.cumsum(sizes)[:-1]
-        for n, total in zip(
-            np.split(n_rows, stops), np.split(totals, stops), strict=True
-        ):
-            shifts = shrink_shifts(
-                n,
-                total - mean * n,
-                row_variance=row_variance,
-                noise_variance=noise_variance,
-                count_variance=variance,
-            )
-            by_column.append(np.clip(mean + shifts, -1, 1))
-        return cls(mean, error, by_column)
+    Parameters
+    ----------
+    n_rows, totals : ndarray of shape (n_categories of all columns,)
+        Noisy numbers of rows, and sums of the target as positions from -1 to 1.
+    sizes : list of int
+        Number of categories of each column.
+    sum_of_squares : float
+        Noisy sum of squares of these positions over all rows.
+    variance : float
+        Variance of the noise of `n_rows` and `totals`.
+    """
+    n_all = n_rows.sum()
+    mean = float(np.clip(totals.sum() / n_all, -1, 1)) if n_all > 0 else 0.0
+    noise_variance = variance + variance * mean**2
+    error = min(math.sqrt(len(n_rows) * noise_variance) / max(n_all, 1.0), 1.0)
+    # The variance of numbers from -1 to 1 is at most ``1 - mean**2``. Each column
+    # counts all rows, so the mean over columns estimates the number of rows.
+    row_variance = largest = 1 - mean**2
+    if n_all > 0:
+        row_variance = sum_of_squares / (n_all / len(sizes)) - mean**2
+        row_variance = float(np.clip(row_variance, 0.001 * largest, largest))
+    by_column = []
+    stops = np.cumsum(sizes)[:-1]
+    for n, total in zip(np.split(n_rows, stops), np.split(totals, stops), strict=True):
+        shifts = shrink_shifts(
+            n,
+            total - mean * n,
+            row_variance=row_variance,
+            noise_variance=noise_variance,
+            count_variance=variance,
+        )
+        by_column.append(np.clip(mean + shifts, -1, 1))
+    return mean, error, by_column

@@ -515,10 +515,9 @@ def weigh_rows(
     if budget.kind != "epsilon":
         budget = budget.of_a_row
         white = whiten(rows, budget.mu_squared, source)
-        rows, square, axes = white.rows, white.square, white.axes
-        covariance = white.covariance
-        middle, constant = white.middle / UNIT, max(math.isqrt(square) // 2, 1)
-        budget = replace(budget, kind="mu", amount=white.mu_squared)
+        rows, square, mean, axes, covariance = white
+        middle, constant = mean / UNIT, max(math.isqrt(square) // 2, 1)
+        budget = budget * Fraction(25, 32)
     # A longer row is multiplied by one factor together with its constant and its target, as
     # in weighted least squares. So a linear model of the rows is also a linear model of the
     # shortened rows.

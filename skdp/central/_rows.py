@@ -323,23 +323,6 @@ _N_NORMS = 24
 _N_SIZES = 16
 
 
-@dataclass(frozen=True, eq=False)
-class WhiteRows:
-    """Rows in coordinates of about equal variances, and a noisy limit of their norm."""
-
-    rows: Rows
-    # The square of a norm that few rows exceed.
-    square: int
-    # The subtracted mean.
-    middle: NDArray[np.int16]
-    # The matrix by which the centered rows were multiplied; shape (n_columns, n_columns).
-    axes: Floats
-    # The noisy covariances of the columns, of the same shape.
-    covariance: Floats
-    # The square of mu that is not spent.
-    mu_squared: Fraction
-
-
 def count_sizes(rows: Rows) -> Integers:
     """Count the absolute values of each column between powers of 2; shape (n_columns, `_N_SIZES`)."""
     counts = np.zeros(rows.n_columns * _N_SIZES, np.int64)
@@ -378,11 +361,16 @@ def choose_scales(
     return np.where(is_certain & is_spread, np.maximum(scales, 1.0), 1.0)
 
 
-def whiten(rows: Rows, mu_squared: Fraction, source: ByteSource) -> WhiteRows:
+def whiten(
+    rows: Rows, mu_squared: Fraction, source: ByteSource
+) -> tuple[Rows, int, NDArray[np.int16], Floats, Floats]:
     """Center, scale and rotate rows by noisy numbers, and choose a limit of their norm.
 
     The new columns are about uncorrelated and have a standard deviation of `UNIT` / 8, or less if the noise exceeds it,
     so the noise has about the same effect on all of them. 25 of 32 parts of the budget remain.
+
+    Return the new rows, the square of a norm that few of them exceed, the subtracted mean, the matrix by which the
+    centered rows were multiplied, and the noisy covariances of the new columns; both (n_columns, n_columns).
     """
     n_columns = rows.n_columns
     # Longer rows change the sums by about as much as the noise. If twice as many rows are
@@ -424,8 +412,7 @@ def whiten(rows: Rows, mu_squared: Fraction, source: ByteSource) -> WhiteRows:
     rows = rows.rotate(axes)
     norms = Noise.gaussian(mu_squared / 32)
     square, _ = choose_limit(rows.counts, rows.largest_square, norms, source, **limits)
-    remaining = mu_squared * Fraction(25, 32)
-    return WhiteRows(rows, square, middle, axes, covariance, remaining)
+    return rows, square, middle, axes, covariance
 
 
 def center_rows(

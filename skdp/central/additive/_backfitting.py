@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from skdp._arrays import Floats, Indices, Integers
 from skdp.central._logistic_regression import (
     LOGIT_UNIT,
     MAX_LOGIT,
+    MAX_STEP,
     RESIDUAL_UNIT,
     BinaryLoss,
     SoftmaxLoss,
@@ -314,40 +315,19 @@ def _smooth_by_prior(
 TARGET_UNIT = 1 << 20
 
 
-class Residuals(Protocol):
-    """Computes the residuals of a model, as integers for each row and output."""
-
-    # The square of the largest possible norm of the residuals of a row.
-    square: int
-    # The integers that represent a residual of 1 and a response of 1.
-    unit: int
-    response_unit: int
-    # Variance of an estimate of the response from one row.
-    row_variance: float
-    # The largest change of the response in a step.
-    max_step: float
-
-    def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
-        """Return the residuals of rows, given their responses; both of shape (n_outputs, n_rows)."""
-
-    def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes and the variances of the residual of a row in each bin.
-
-        A slope is the decrease of the residual per unit of the response: the second derivative of the loss. `means` are
-        the mean responses of bins. All shapes are (n_bins, n_outputs).
-        """
-
-
 class ClassResiduals:
-    """The gradient of the weighted logistic loss of `DPLogisticRegression`."""
+    """The gradient of the weighted logistic loss of `DPLogisticRegression`, as integers for each row and output."""
 
+    # The integers that represent a residual of 1 and a response of 1. `square` is the square
+    # of the largest possible norm of the residuals of a row.
     unit = RESIDUAL_UNIT
     response_unit = LOGIT_UNIT
     # The variance of a logit estimated from one row with two equally likely classes. A
     # larger variance for a rare class would allow effects that do not occur.
     row_variance = 4.0
-    # Slopes change by a factor of less than 8 on the way of a step of 2.
-    max_step = 2.0
+    # The largest change of the response in a step: on the way, slopes change by a factor of
+    # less than 8.
+    max_step = MAX_STEP
 
     def __init__(self, n_classes: int) -> None:
         is_binary = n_classes == 2
@@ -360,9 +340,10 @@ class ClassResiduals:
         return -self._loss.residuals(logits, targets).T
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes and the variances of the residual of a row in each bin, see `Residuals`.
+        """Return the slopes and the variances of the residual of a row in each bin.
 
-        `means` are the mean logits of bins. All shapes are (n_bins, n_outputs).
+        A slope is the decrease of the residual per unit of the response: the second derivative of the loss. `means` are
+        the mean logits of bins. All shapes are (n_bins, n_outputs).
         """
         # The slope of a weighted residual is w p (1 - p), and its variance w**2 p (1 - p).
         # The weight w limits the largest possible norm of the residuals to the norm at
@@ -402,6 +383,9 @@ class NumberResiduals:
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
         """Return slopes of 1, and variances that are equal in all bins."""
         return np.ones(means.shape), np.full(means.shape, self.row_variance)
+
+
+Residuals = ClassResiduals | NumberResiduals
 
 
 def sum_by_bin(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
