@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import Floats
 from skdp.base import Bounds, parse_bounds, to_float_columns
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central._rows import (
@@ -23,7 +22,6 @@ from skdp.central._rows import (
     center_rows,
     choose_limit,
     find_widths,
-    read_rows,
     to_row_units,
 )
 from skdp.central.statistics import Batches, Noise, warn_user
@@ -131,6 +129,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     """
 
     _takes_missing = False
+    _requires_rows = True
     _delta_is_for_noise = True
 
     components_: Floats
@@ -167,13 +166,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # Schwarz, the product is smallest for u in proportion to sqrt(w).
         distances = find_widths(bounds, starts)
         units = np.sqrt(distances) * np.sqrt(distances.max())
-        rows_on_grid = read_rows(
-            rows, partial(_round_table, bounds=bounds, starts=starts, units=units)
-        )
-        if rows.large is not None:
-            # An invalid value in any batch raises an error here, before the charge.
-            rows_on_grid.add_up(partial(Rows.counts, limits=[rows_on_grid.square]))
-        exact = rows_on_grid, budget, bounds, n_components
+        columns = to_float_columns(rows.table)
+        no_codes = np.zeros(len(columns[0]), np.uint8)
+        on_grid = Rows.of(columns, bounds, starts, no_codes, units)
+        exact = on_grid, budget, bounds, n_components
         if budget.kind != "epsilon":
             noise = Noise.gaussian(budget.mu_squared)
             return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
@@ -274,19 +270,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return list((scores @ self.components_ + self.mean_).T)
 
 
-def _round_table(
-    table: Table, *, bounds: Floats, starts: Floats, units: Floats
-) -> Rows:
-    """Round the columns of a table, clipped to `bounds`, to integers: the distances from `starts` in `units`."""
-    columns = to_float_columns(table)
-    return Rows.of(columns, bounds, starts, np.zeros(len(columns[0]), int), units)
-
-
-def _sum_products(rows: Rows, *, square: int, constant: int) -> Integers:
-    """Sum the products of all pairs of columns and the constant, last, over rows shortened to a squared norm."""
-    return rows.moments(rows.factors(square), constant)
-
-
 def _noisy_covariance(
     rows: Rows, budget: PrivacyBudget, source: ByteSource
 ) -> tuple[Floats, Floats, tuple[float, float]]:
@@ -305,16 +288,14 @@ def _noisy_covariance(
     limits = {"max_fraction": max_fraction, "max_longer": max_long_rows}
     rows, middle, _, error_of_rows = center_rows(rows, budget, source, **limits)
     sizes = Noise.from_budget(budget * Fraction(1, 32))
-    square, _ = choose_limit(
-        rows.count_all, rows.largest_square, sizes, source, **limits
-    )
+    square, _ = choose_limit(rows.counts, rows.largest_square, sizes, source, **limits)
     # A small constant leaves more precision to the products of columns. Half or twice the
     # constant changes the components by less than their noise.
     constant = max(math.isqrt(square) // 4, 1)
     noise = _noise_of_products(
         budget * Fraction(7, 8), size, square + constant**2, max(2 * UNIT, constant)
     )
-    moments = rows.add_up(partial(_sum_products, square=square, constant=constant))
+    moments = rows.moments(rows.factors(square), constant)
     sums = add_product_noise(moments, noise, source)
 
     # The noisy number of rows is at least the size of its noise, and at least 1.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,9 @@ from scipy.linalg import block_diag
 
 from skdp._arrays import Floats, Integers
 from skdp.central._sums import slice_rows
-from skdp.central.statistics import Batches, Noise, to_float, warn_user
+from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
-from skdp.tables import Table
 
 # Smallest eigenvalue of the sums of products, in norms of the noise, in Newton steps and for
 # intervals. The spectral norm of the noise is about 2 norms, so a true eigenvalue exceeds
@@ -121,10 +120,6 @@ class Rows:
         """The number of values of a row."""
         return self.positions.shape[1]
 
-    def add_up(self, sums_of: Callable[[Rows], Integers]) -> Integers:
-        """Return integer sums over all rows; `sums_of` returns the sums over some rows."""
-        return sums_of(self)
-
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, Floats]]:
         """Yield the slice of each block of rows, and the rows as floats, with `n_more` columns to fill in.
 
@@ -162,10 +157,6 @@ class Rows:
     def counts(self, limits: Sequence[int]) -> Integers:
         """Count the rows by squared norm between successive ascending limits; the last count includes longer rows."""
         return count_norms(limits, self.squares)
-
-    def count_all(self, limits: Sequence[int]) -> Integers:
-        """Count all rows by squared norm."""
-        return self.add_up(partial(Rows.counts, limits=limits))
 
     def total(self, square: int) -> Integers:
         """Sum the rows, (n_columns,); longer rows are shortened to the L2 norm whose square is `square`."""
@@ -218,48 +209,6 @@ class Rows:
             positions[rows] = np.rint(axes.T @ part.T).T
         largest = math.isqrt(square)
         return replace(self, positions=positions, square=square, largest=largest)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LargeRows(Rows):
-    """Rows of a large table, which are read in batches for each sum; `positions` and `codes` have no rows."""
-
-    batches: Batches
-    # Makes the rows of a batch.
-    read: Callable[[Table], Rows]
-
-    def add_up(self, sums_of: Callable[[Rows], Integers]) -> Integers:
-        """Return integer sums over the rows of all batches, in one pass."""
-        (sums,) = self.batches.add_up(partial(_add_up_batch, self.read, sums_of))
-        return sums
-
-    def center(self, middle: NDArray[np.int16]) -> Rows:
-        """Subtract a public row of integers from the rows of each batch."""
-        centered = super().center(middle)
-        assert isinstance(centered, LargeRows)
-        return replace(centered, read=partial(_center_batch, self.read, middle))
-
-
-def read_rows(batches: Batches, read: Callable[[Table], Rows]) -> Rows:
-    """Return the rows that `read` makes of a table in memory, or of the batches of a large table for each sum."""
-    rows = read(batches.table)
-    if batches.large is None:
-        return rows
-    return LargeRows(**vars(rows), batches=batches, read=read)
-
-
-def _add_up_batch(
-    read: Callable[[Table], Rows], sums_of: Callable[[Rows], Integers], table: Table
-) -> list[Integers]:
-    """Return sums over the rows of a batch."""
-    return [sums_of(read(table))]
-
-
-def _center_batch(
-    read: Callable[[Table], Rows], middle: NDArray[np.int16], table: Table
-) -> Rows:
-    """Return the centered rows of a batch."""
-    return read(table).center(middle)
 
 
 def round_axes(axes: Floats) -> Floats:
@@ -430,7 +379,7 @@ def center_rows(
     """
     sizes = Noise.from_budget(budget * Fraction(1, 32))
     square, n_rows = choose_limit(
-        rows.count_all,
+        rows.counts,
         rows.largest_square,
         sizes,
         source,
@@ -443,7 +392,7 @@ def center_rows(
     # the number of columns times its L2 norm.
     l1_norm = math.isqrt(rows.n_columns * square) + 1
     means = Noise.from_budget(budget * Fraction(1, 16), l1_norm, square)
-    sums = means.add_floats(source, rows.add_up(partial(Rows.total, square=square)))
+    sums = means.add_floats(source, rows.total(square))
     mean = np.rint(sums / max(n_rows, error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     return rows.center(middle), middle, n_rows, error

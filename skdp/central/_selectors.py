@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.feature_selection import SelectorMixin
 from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import Bounds, to_float_columns
 from skdp.central._base import CentralTransformer, Plan
-from skdp.central._rows import UNIT, Rows, read_rows, warn_of_few_rows
+from skdp.central._rows import UNIT, Rows, warn_of_few_rows
 from skdp.central._sums import GRID, NoisySums, from_grid, sum_columns
 from skdp.central._supervised import Classes, SupervisedStatistic, parse_all_bounds
 from skdp.central.statistics import (
@@ -24,7 +23,6 @@ from skdp.central.statistics import (
     Noise,
     choice_name,
     choose,
-    select_columns,
     to_float,
 )
 from skdp.domain import Domain
@@ -116,6 +114,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     """
 
     _takes_missing = False
+    _requires_rows = True
 
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
@@ -194,7 +193,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
         # Noisy numbers of rows by class, each at least the standard deviation of its noise.
         n_classes = 1 if classes is None else len(classes.values)
-        n_of_classes = rows.add_up(partial(_count_classes, n_classes=n_classes))
+        codes = rows.codes if n_classes > 1 else np.zeros_like(rows.codes)
+        n_of_classes = np.bincount(codes, minlength=n_classes)
         counts = counts_noise.add_floats(source, n_of_classes)
         error = to_float(counts_noise.std)
         warn_of_few_rows(counts.sum(), error * math.sqrt(n_classes))
@@ -261,8 +261,16 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         # infinite.
         distances = np.minimum(distances, np.finfo(float).max / 4)
         limits = np.column_stack([centres - distances, centres + distances])
-        read = partial(_round_table, classes=classes, limits=limits, starts=centres)
-        return read_rows(rows, read)
+        numbers = to_float_columns(self._select_bounded(rows).table)
+        if classes is None:
+            *columns, target = numbers
+            no_codes = np.zeros(len(target), np.uint8)
+            rounded = Rows.of([target], limits[-1:], centres[-1:], no_codes)
+            codes: NDArray[Any] = rounded.positions[:, 0]
+        else:
+            columns, codes = numbers, classes.codes(rows.table.columns[-1])
+        n = len(columns)
+        return Rows.of(columns, limits[:n], centres[:n], codes)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         to_float_columns(table)  # a missing value is an error, as in `fit`
@@ -273,31 +281,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
     def _get_support_mask(self) -> Mask:
         return ~np.isnan(self.scores_)
-
-
-def _round_table(
-    table: Table, *, classes: Classes | None, limits: Floats, starts: Floats
-) -> Rows:
-    """Round the features of a table to integers, with the class or the rounded target, the last column, as the code.
-
-    `limits`, (n_columns, 2), and `starts` are the bounds and origins of the numeric columns.
-    """
-    if classes is None:
-        *columns, target = to_float_columns(table)
-        no_codes = np.zeros(len(target), int)
-        rounded = Rows.of([target], limits[-1:], starts[-1:], no_codes)
-        codes: NDArray[Any] = rounded.positions[:, 0]
-    else:
-        columns = to_float_columns(select_columns(table, table.names[:-1]))
-        codes = classes.codes(table.columns[-1])
-    n_columns = len(columns)
-    return Rows.of(columns, limits[:n_columns], starts[:n_columns], codes)
-
-
-def _count_classes(rows: Rows, n_classes: int) -> Integers:
-    """Count the rows of each class, or all rows if there is one class."""
-    codes = rows.codes if n_classes > 1 else np.zeros_like(rows.codes)
-    return np.bincount(codes, minlength=n_classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,6 +337,6 @@ class Contrasts:
 
     def scores(self, rows: Rows) -> list[int]:
         """Return the weighted norm of the sums of each column, rounded down."""
-        squares = rows.add_up(self.sums).astype(object) ** 2
+        squares = self.sums(rows).astype(object) ** 2
         weights = np.array(self.weights, object)
         return [math.isqrt(square) for square in (squares @ weights).tolist()]

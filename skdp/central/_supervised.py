@@ -58,8 +58,8 @@ class SupervisedStatistic(CentralStatistic):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             Private features, without missing values unless these are declared. Large tables that `skdp.engines`
-            supports, such as a Polars LazyFrame, are also accepted: naive Bayes, `DPTargetEncoder` and `DPSelectKBest`
-            read sums of them, and other models read their rows into memory.
+            supports, such as a Polars LazyFrame, are also accepted: naive Bayes and `DPTargetEncoder` read sums of
+            them, and other models read their rows into memory.
         y : array-like of shape (n_samples,) or column name
             Private target, without missing values. `guarantee_` lists it under its name, or as ``"target"`` if it has
             no name or the name of a column of X. For a large table, the name of a column of X.
