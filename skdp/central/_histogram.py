@@ -378,14 +378,10 @@ def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> 
     )
     method = _choose_method(histogram.method, domain)
     tree = plan_hierarchy(domain.size, budget, method)
-    std_error = math.sqrt(_noise_variances(tree, budget).max())
+    std_error = count_std(budget, len(tree.sizes))
+    std_error *= math.sqrt(tree.cell_variances.max())
     lower, upper = count_interval(0, std_error, level)
     return float(upper - lower) / 2
-
-
-def _noise_variances(tree: Hierarchy, budget: PrivacyBudget) -> Floats:
-    """Return the noise variance of the estimated count of each cell."""
-    return count_std(budget, len(tree.sizes)) ** 2 * tree.cell_variances
 
 
 def _choose_method(method: str, domain: Domain, *, has_levels: bool = False) -> str:
@@ -402,7 +398,6 @@ def _choose_method(method: str, domain: Domain, *, has_levels: bool = False) -> 
 
 
 def _round_all_ranges(estimates: Floats) -> Integers:
-    """Round estimates of cells, on the last axis, so that each sum of neighboring cells changes by less than 1."""
-    rounded = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
-    rounded[..., 1:] -= rounded[..., :-1].copy()
-    return rounded
+    """Round estimates of cells so that each sum of neighboring cells changes by less than 1."""
+    sums = np.floor(np.cumsum(estimates) + 0.5).astype(np.int64)
+    return np.diff(sums, prepend=0)

@@ -79,13 +79,12 @@ MAX_CLIPPED_FRACTION = 0.2
 # fifth, the noise of a target with wide bounds is twice as large.
 SCORES = Fraction(1, 20)
 COUNTS = Fraction(1, 60), Fraction(1, 60), Fraction(3, 20)
-PRODUCTS, PURE_PRODUCTS = Fraction(1, 5), Fraction(3, 10)
+PRODUCTS = Fraction(3, 10)
 
 # Parts of the remaining budget for the gradients of each step, in twentieths. The estimate
 # is the mean of the steps that have the last limit of the residuals. Without a delta, two
 # gradients with half of a budget have twice the variance of one gradient with all of it.
-GRADIENTS = (1, 2, 8, 9)
-PURE_GRADIENTS = (1, 2, 5, 12)
+GRADIENTS = (1, 2, 5, 12)
 
 
 class Inference(NamedTuple):
@@ -319,11 +318,6 @@ class TargetRows:
         """The number of columns, including the constant."""
         return self.rows.rows.n_columns + 1
 
-    @property
-    def products_fraction(self) -> Fraction:
-        """The fraction of the budget for the sums of products of columns."""
-        return PURE_PRODUCTS if self.budget.kind == "epsilon" else PRODUCTS
-
     def product_noise(self, fraction: Fraction) -> Noise:
         """Return the noise of sums of products of all pairs of columns and the constant, for a part of the budget."""
         largest = math.isqrt(self.rows.square) + 1
@@ -333,7 +327,7 @@ class TargetRows:
 
     def gradient_noise(self, part: int) -> Noise:
         """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENTS`."""
-        remaining = 1 - self.products_fraction - SCORES - sum(COUNTS)
+        remaining = 1 - PRODUCTS - SCORES - sum(COUNTS)
         return self._bound_noise(
             remaining * part / sum(GRADIENTS),
             UNIT**2,
@@ -371,8 +365,7 @@ class TargetRows:
         products = replace(products, constraint=constraint)
         estimate = coefficients = np.zeros(self.n_inputs)
         distance = 0.0
-        parts = PURE_GRADIENTS if is_pure else GRADIENTS
-        for step, part in enumerate(parts):
+        for step, part in enumerate(GRADIENTS):
             noise = self.gradient_noise(part)
             if step < len(COUNTS):
                 limit, row_variance = self._choose_limit(
@@ -416,7 +409,7 @@ class TargetRows:
 
         `penalties`, (n_columns,), are for the columns before these were multiplied by `axes`.
         """
-        noise = self.product_noise(self.products_fraction)
+        noise = self.product_noise(PRODUCTS)
         sums = self.rows.measure_products(self.rows.factors, noise, source)
         # Rounding of values to integers causes errors of up to one step.
         error = to_row_units(max(noise.std, Fraction(1)))
@@ -695,8 +688,8 @@ class DPLinearRegression(_LinearRegression):
     most a fifth of the rows, and at most about 20 times the root of the number of columns, divided by mu. All rows of a
     rare level of a category are shortened only if there are fewer of them.
 
-    The rest of the budget has three uses. A fifth of it (without delta, 3/10) is for noisy sums of products of two
-    columns, the second derivatives of the loss. 11/60 are for three noisy histograms of shortened residuals by size,
+    The rest of the budget has three uses. 3/10 of it are for noisy sums of products of two columns, the second
+    derivatives of the loss. 11/60 are for three noisy histograms of shortened residuals by size,
     which determine a limit of the residuals. The other parts are for four noisy sums of the products of rows and
     clipped residuals, and for sums of their squares. Each sum gives a Newton step, and the noise of these sums is
     proportional to the limit, not to `target_bounds`. The result is the mean of the last two steps, weighted by their

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import expit, logit, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -89,10 +90,9 @@ MAX_STEP = 2.0
 # indicator is twice as large, and six steps toward an infinite one end at 6 to 8.
 MAX_EFFECT = 3.0
 
-# Nodes for means over the standard normal distribution, their powers, and their weights.
+# Nodes for means over the standard normal distribution, and their weights.
 NODES = np.linspace(-6, 6, 97)
-POWERS = NODES[:, np.newaxis] ** np.arange(3)
-NODE_WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
+NODE_WEIGHTS = stats.norm.pdf(NODES) / stats.norm.pdf(NODES).sum()
 
 # Logits in steps of 1 / `LOGIT_UNIT`.
 Logits = NDArray[np.int16]
@@ -114,26 +114,16 @@ class BinaryLoss:
     # The square of the largest residual, in units of `RESIDUAL_UNIT`.
     square = (RESIDUAL_UNIT // 2) ** 2
 
-    def __init__(self) -> None:
-        """Tabulate the residuals of both classes for all logits, in steps.
-
-        Weights limit the largest possible residual at each logit to the residual at the logit 0.
-        """
-        steps = np.arange(-MAX_LOGIT * LOGIT_UNIT, MAX_LOGIT * LOGIT_UNIT + 1)
-        probabilities = expit((steps + 0.5) / LOGIT_UNIT)
-        weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
-        by_class = np.stack([probabilities, probabilities - 1])
-        self._residuals = np.rint(RESIDUAL_UNIT * weights * by_class)  # (2, n_steps)
-        # The index of the logit 0 of each class.
-        self._zeros = MAX_LOGIT * LOGIT_UNIT + np.arange(2) * len(steps)
-
     def residuals(self, logits: NDArray[Any], codes: Indices) -> Floats:
         """Return the derivative of the loss of each row by its logit, in steps; shape (n_rows, 1).
 
         `logits` are in steps of 1 / `LOGIT_UNIT`, residuals in steps of 1 / `RESIDUAL_UNIT`, and `codes` are 0 or 1.
         """
-        # Indexing a flat array takes half the time.
-        return self._residuals.take(self._zeros[codes][:, np.newaxis] + logits)
+        probabilities = expit((logits + 0.5) / LOGIT_UNIT)
+        # Weights limit the largest possible residual at each logit to the residual at 0.
+        weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
+        residuals = probabilities - (codes[:, np.newaxis] != 0)
+        return np.rint(RESIDUAL_UNIT * weights * residuals)
 
     def find_log_odds(self, coefficients: Floats, constant: float) -> Floats:
         """Return the coefficients of the log odds of the second class; shape (n_columns + 1, 1)."""
@@ -218,7 +208,7 @@ def predict_information(coefficients: Floats, n_rows: float, squares: Floats) ->
     # A smaller probability would be uncertain.
     derivatives = NODE_WEIGHTS * np.maximum(expit(-np.abs(logits)), 2.0**-12) / 2
     # Only one combination of the columns depends on the logit: their covariances with it.
-    total, mean, square = derivatives @ POWERS
+    total, mean, square = (derivatives @ NODES**power for power in range(3))
     last = np.append(np.zeros(len(slopes) - 1), math.sqrt(squares[-1, -1]))
     sums = total * squares + (square - total) * np.outer(slopes, slopes)
     cross = mean * np.outer(slopes, last)
@@ -258,34 +248,26 @@ class Steps(NamedTuple):
     gain: float
 
 
-@dataclass(frozen=True, eq=False)
 class Descent:
     """Noisy Newton steps from start coefficients, of the shape (n_columns + 1, n_outputs), with the constant last."""
 
-    rows: WeightedRows
     loss: BinaryLoss | SoftmaxLoss
-    start: Floats
-    # The noisy sum of the weights of the rows.
-    n_rows: float
-    # The combination of coefficients that remains 0; None with an intercept.
-    constraint: Floats | None
 
-    @classmethod
-    def of(
-        cls, rows: WeightedRows, class_counts: Floats, constraint: Floats | None
-    ) -> Descent:
-        """Start at the noisy sums of weights of classes, (n_classes,), without effects of columns."""
+    def __init__(
+        self, rows: WeightedRows, class_counts: Floats, constraint: Floats | None
+    ) -> None:
+        """Start at the noisy sums of weights of classes, (n_classes,), without effects of columns.
+
+        `constraint` is the combination of coefficients that remains 0; None with an intercept.
+        """
+        self.rows, self.constraint = rows, constraint
+        self.constant = rows.constant / UNIT
         n_classes = len(class_counts)
-        loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
-        start = np.zeros((rows.rows.n_columns + 1, loss.n_outputs))
+        self.n_rows = float(class_counts.sum())
+        self.loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+        self.start = np.zeros((rows.rows.n_columns + 1, self.loss.n_outputs))
         if constraint is None:
-            start[-1] = find_constants(class_counts) * UNIT / rows.constant
-        return cls(rows, loss, start, float(class_counts.sum()), constraint)
-
-    @property
-    def constant(self) -> float:
-        """The value of the constant."""
-        return self.rows.constant / UNIT
+            self.start[-1] = find_constants(class_counts) / self.constant
 
     def run(self, mu_squared: Fraction, early: Fraction, source: ByteSource) -> Steps:
         """Take noisy steps; `mu_squared` pays for all gradients, `early` for each measurement of second derivatives."""
@@ -545,39 +527,31 @@ class Descent:
         return ""
 
 
-@dataclass(frozen=True, eq=False)
 class PublicRows:
     """Standardized public columns, computed without the target."""
 
-    scaler: StandardScaler
-    # Standardized columns, and a last column of ones; shape (n_rows, n_columns + 1).
-    inputs: Floats
-    # Weights of rows in the loss, at most 1 and less for long rows; shape (n_rows,).
-    weights: Floats
-    fit_intercept: bool
-
-    @classmethod
-    def read(
-        cls, batches: Batches, weights: Floats, *, fit_intercept: bool
-    ) -> PublicRows:
+    def __init__(
+        self, batches: Batches, weights: Floats, *, fit_intercept: bool
+    ) -> None:
         """Standardize the public columns of a table in memory, and choose weights that shorten the longest rows."""
         columns = np.stack(to_float_columns(batches.table), axis=1)
-        scaler = StandardScaler(with_mean=fit_intercept)
+        self.fit_intercept = fit_intercept
+        self.scaler = StandardScaler(with_mean=fit_intercept)
         with np.errstate(over="ignore", invalid="ignore"):
-            columns = scaler.fit_transform(columns)
-        if not np.isfinite(scaler.var_).all():
+            columns = self.scaler.fit_transform(columns)
+        if not np.isfinite(self.scaler.var_).all():
             raise ValueError(
                 "X must have numbers whose squares are finite floats. Scale the "
                 "columns."
             )
-        inputs = np.hstack([columns, np.ones((len(columns), 1))])
+        # Standardized columns, and a last column of ones; shape (n_rows, n_columns + 1).
+        self.inputs = np.hstack([columns, np.ones((len(columns), 1))])
         # The noise is proportional to the longest weighted row, so rows that are longer
         # than the first quartile get a weight that shortens them to it. On Adult,
         # quantiles from 0.1 to 0.5 give the same AUC; without weights, AUC on nine tables
         # at epsilon 0.1 decreases by up to 0.25 (benchmarks/central_models.py).
-        lengths = np.linalg.norm(inputs, axis=1)
-        weights = weights * np.minimum(1.0, np.quantile(lengths, 0.25) / lengths)
-        return cls(scaler, inputs, weights, fit_intercept)
+        lengths = np.linalg.norm(self.inputs, axis=1)
+        self.weights = weights * np.minimum(1.0, np.quantile(lengths, 0.25) / lengths)
 
     def to_integers(self) -> tuple[Integers, float]:
         """Return the weighted inputs as integers, (n_rows, n_inputs), so that sensitivities are exact; and the step."""
@@ -892,7 +866,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         if self._protects_target():
             return self._plan_target(rows, weights, budget)
         bounds = parse_bounds(bounds, rows.names[:-1])
-        classes = Classes.read(rows, self.classes)
+        classes = Classes(rows, self.classes)
         # The origin of a column is the point between its bounds that is nearest to 0. With
         # the origin 0, differences between large numbers would be lost by rounding.
         starts = np.clip(0.0, *bounds.T)
@@ -907,10 +881,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self, rows: Batches, weights: Floats, budget: PrivacyBudget
     ) -> Plan:
         """Plan the release of a private target of public rows, by noisy sums of the columns over each class."""
-        public = PublicRows.read(
-            rows.features, weights, fit_intercept=self.fit_intercept
-        )
-        classes = Classes.read(rows, self.classes)
+        public = PublicRows(rows.features, weights, fit_intercept=self.fit_intercept)
+        classes = Classes(rows, self.classes)
         codes = classes.codes(rows.target.table.columns[0])
         n_classes = len(classes.values)
         indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
@@ -952,7 +924,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         min_count = 2 * to_float(noise.std) / UNIT
         counts = np.maximum(counts, min_count)
         constraint = None if self.fit_intercept else units.to_terms[-1]
-        descent = Descent.of(rows, counts, constraint)
+        descent = Descent(rows, counts, constraint)
         early = EARLY * budget.mu_squared
         mu_squared = remaining.mu_squared - noise.amount
         inference, reason = None, ""

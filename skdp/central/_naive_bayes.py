@@ -228,7 +228,7 @@ class DPCategoricalNB(NaiveBayes):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Count the rows of each class by the value of each column, and compute the noise of these tables."""
         columns = rows.features
-        classes = Classes.read(rows, self.classes)
+        classes = Classes(rows, self.classes)
         declared = declared_domain(columns.table, self.categories, "categories")
         attributes = {name: declared[name] for name in columns.names}
         domain = Domain(attributes | {rows.names[-1]: classes.attribute})
@@ -417,7 +417,7 @@ class DPGaussianNB(NaiveBayes):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Count the rows of each class, and sum the columns and their squares in each class; choose the noise."""
         bounds = parse_bounds(bounds, rows.names[:-1])
-        classes = Classes.read(rows, self.classes)
+        classes = Classes(rows, self.classes)
         by_class = rows.select([rows.names[-1], *rows.names[:-1]])
         (sums,) = sum_by_cells(by_class, classes.domain, [(0,)], bounds, "ignore")
         sums.check_finite(rows.names[:-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -46,9 +45,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not. Noise is proportional to the roots of the widths, so set narrow
         bounds for columns of small numbers.
-    n_components : int or float, optional
-        The number of components; or, between 0 and 1, the smallest fraction of the noisy variance that they explain.
-        None keeps as many components as columns.
+    n_components : int, optional
+        The number of components. None keeps as many components as columns.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -142,7 +140,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         *,
         delta: float = 0.0,
         bounds: Bounds | None = None,
-        n_components: int | float | None = None,
+        n_components: int | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -157,7 +155,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Round the rows to integers in units that minimize the noise, and compute the noise of Gaussian budgets."""
-        n_components = self._read_n_components(len(rows.names))
+        n_components = len(rows.names)
+        if self.n_components is not None:
+            n_components = check_size(
+                self.n_components, name="n_components", min_val=1, max_val=n_components
+            )
         bounds = parse_bounds(bounds, rows.names)
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
         # The noise of the covariance is proportional to the squared norm of a row. With
@@ -190,13 +192,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         matrix: Floats,
         errors_of_matrix: tuple[float, float],
         units: Floats,
-        n_components: int | float,
+        n_components: int,
     ) -> None:
         """Set the components and variances of a noisy covariance matrix, converted to the original units.
 
         `units` has the unit of each column in the covariance. `errors_of_matrix` are the standard error of an entry and
-        the relative standard error of the number of rows. A fraction as `n_components` is the part of the variance that
-        the components must explain.
+        the relative standard error of the number of rows.
         """
         # Relative to the largest unit, whose square may exceed the largest float.
         largest = float(units.max())
@@ -223,9 +224,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
                 "or a larger epsilon",
                 "answers/which_epsilon",
             )
-        if isinstance(n_components, float):
-            n_explaining = int(np.searchsorted(np.cumsum(ratios), n_components)) + 1
-            n_components = min(n_explaining, len(values))
 
         # The entry of each component with the largest absolute value is positive.
         indices = np.abs(vectors).argmax(axis=1)
@@ -237,22 +235,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             self.explained_variance_ = explained[:n_components] * largest * largest
             errors = errors[:n_components] * largest * largest
         self.explained_variance_std_error_ = errors
-
-    def _read_n_components(self, n_columns: int) -> int | float:
-        """Check `n_components`; return an int, or a float for a fraction of the variance."""
-        n_components = self.n_components
-        if n_components is None:
-            return n_columns
-        if isinstance(n_components, Real) and not isinstance(n_components, Integral):
-            if not 0 < n_components < 1:
-                raise ValueError(
-                    "`n_components` must be an int, or a float in (0, 1), got "
-                    f"{n_components}."
-                )
-            return float(n_components)
-        return check_size(
-            n_components, name="n_components", min_val=1, max_val=n_columns
-        )
 
     @property
     def _n_features_out(self) -> int:

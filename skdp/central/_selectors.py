@@ -163,7 +163,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         """Compute the sums of columns, and divide the budget among moments, class counts, choices and scores."""
         k = min(check_size(self.k, name="k", min_val=1), len(rows.names) - 1)
         sums = sum_columns(self._select_bounded(rows), bounds, missing=False)
-        classes = None if self.classes is None else Classes.read(rows, self.classes)
+        classes = None if self.classes is None else Classes(rows, self.classes)
         # Half or twice each fraction changes the selection less than the noise of the
         # choices, which get the remaining budget.
         moments_noise = Noise.joint(budget / 4, GRID, 2 * len(sums.bounds) + 1)

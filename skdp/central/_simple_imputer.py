@@ -351,12 +351,5 @@ def _cast_for_value(series: Any, value: Any) -> Any:
             return series.cast(nw.Int64)
     if dtype not in (nw.Enum, nw.Categorical) or not isinstance(value, str):
         return series
-    listed = series.cat.get_categories().to_list()
-    if value in listed:
-        return series
-    native = series.to_native()
-    if isinstance(native, pd.Series):
-        wider = native.cat.add_categories([value])
-        return nw.from_native(wider, series_only=True)
-    is_enum = dtype == nw.Enum
-    return series.cast(nw.Enum([*listed, value]) if is_enum else nw.String)
+    is_listed = value in series.cat.get_categories().to_list()
+    return series if is_listed else series.cast(nw.String)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -258,35 +257,10 @@ def _check_labels(labels: NDArray[Any]) -> None:
     check_classification_targets(labels)
 
 
-@dataclass(frozen=True)
 class Classes:
-    """The classes of a target."""
+    """The classes of a target, with a domain of the target and its classes in the declared order."""
 
-    # The target with its classes in the declared order.
-    domain: Domain
-
-    @property
-    def attribute(self) -> Categories | Interval:
-        """The classes in the declared order."""
-        return self.domain[self.domain.columns[0]]
-
-    @property
-    def order(self) -> Indices:
-        """The indices of the sorted classes among the declared classes."""
-        return np.argsort(np.array(self.attribute.values))
-
-    @property
-    def values(self) -> NDArray[Any]:
-        """The sorted classes."""
-        return np.sort(np.array(self.attribute.values))
-
-    def codes(self, column: Any) -> Indices:
-        """Return the index of each row's class among the sorted classes; the number of classes if it is undeclared."""
-        (codes,) = self.domain.encode([column])
-        return np.append(np.argsort(self.order), len(self.order))[codes]
-
-    @classmethod
-    def read(cls, rows: Batches, classes: Any) -> Self:
+    def __init__(self, rows: Batches, classes: Any) -> None:
         """Check the parameter `classes`, or infer classes from the target with a warning, and check the target.
 
         The target is the last column of `rows`. An undeclared class raises an error that does not contain it.
@@ -322,7 +296,27 @@ class Classes:
         except ColumnError as error:
             text = f"{error} The values of the target are declared by `classes`."
             raise ColumnError(text) from None
-        return cls(domain)
+        self.domain = domain
+
+    @property
+    def attribute(self) -> Categories | Interval:
+        """The classes in the declared order."""
+        return self.domain[self.domain.columns[0]]
+
+    @property
+    def order(self) -> Indices:
+        """The indices of the sorted classes among the declared classes."""
+        return np.argsort(np.array(self.attribute.values))
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The sorted classes."""
+        return np.sort(np.array(self.attribute.values))
+
+    def codes(self, column: Any) -> Indices:
+        """Return the index of each row's class among the sorted classes; the number of classes if it is undeclared."""
+        (codes,) = self.domain.encode([column])
+        return np.append(np.argsort(self.order), len(self.order))[codes]
 
 
 def _make_class_error(*_: Any) -> ValueError:

@@ -67,7 +67,7 @@ def list_newton_steps(products, parts):
     return [products, *first, gradients[3], 1 / 20]
 
 
-NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5, (1, 2, 8, 9))]]
+NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(3 / 10, (1, 2, 5, 12))]]
 # Rows by class, gradients, numbers of rows by size of second derivatives, these, and squares of residuals.
 GRADIENTS = np.array([1, 1, 1, 2, 4, 11]) / 20
 DESCENT = [*AXES, 1 / 64, *GRADIENTS * 19 / 32, 1 / 64, 1 / 8, 1 / 32]

@@ -131,13 +131,6 @@ FITS = {
     ),
     "quantiles": (lambda X: skdp.DPRobustScaler(**sums(bounds=(0, 100))).fit(X).center_, ["pay", "age"]),
     "texts": (lambda X: skdp.discover_domain(X, 20.0, 1e-3, random_state=0), ["town", "pay"]),
-    "components": (lambda X: skdp.DPPCA(**sums(bounds=(0, 100))).fit(X).components_, ["level", "age", "rate"]),
-    "selection": (
-        lambda X: (
-            skdp.DPSelectKBest(**sums(k=1, bounds=(0, 100), classes=[True, False])).fit(X, "member").get_support()
-        ),
-        ["level", "age", "member"],
-    ),
 }
 
 

@@ -488,7 +488,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self, rows: Batches, bounds: Floats
     ) -> tuple[NDArray[Any], Classes]:
         """Return the class of each row as an index, and the declared classes."""
-        classes = Classes.read(rows, self.classes)
+        classes = Classes(rows, self.classes)
         return classes.codes(rows.table.columns[-1]), classes
 
     def _start(
