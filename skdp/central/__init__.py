@@ -1,6 +1,8 @@
 """Statistics and preprocessing by a trusted curator who holds the table: the central model."""
 
 from skdp.central._base import CentralEstimator as CentralEstimator
+from skdp.central._counts_and_means import DPHistogram, DPMean
+from skdp.central._counts_and_means import planned_half_width as planned_half_width
 from skdp.central._custom_statistics import (
     propose_test_release,
     sample_and_aggregate,
@@ -8,11 +10,8 @@ from skdp.central._custom_statistics import (
 )
 from skdp.central._discover_domain import discover_domain
 from skdp.central._encoders import DPOneHotEncoder, DPTargetEncoder
-from skdp.central._histogram import DPHistogram
-from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._linear_model import DPLinearRegression, DPRidge
 from skdp.central._logistic_regression import DPLogisticRegression
-from skdp.central._means import DPMean
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA
 from skdp.central._ranges import find_range as find_range

@@ -144,7 +144,7 @@ def check_unique_names(names: Sequence[Any]) -> None:
         if name in names[:index]:
             raise ValueError(
                 f"The columns of the result must have different names, got {name!r} "
-                "twice. Rename a column of X."
+                "twice. Rename a column of X, or replace a declared value."
             )
 
 

@@ -232,17 +232,12 @@ def _make_noises(budget: PrivacyBudget, n_outputs: int) -> tuple[Noise, Noise]:
 
 def read_output_bounds(bounds: Any) -> Floats:
     """Check the bounds of the outputs of a statistic, and return them as an array (n_outputs, 2)."""
-    if bounds is None:
+    if bounds is None or len(bounds) == 0:
         raise ValueError(
-            "`bounds` must be a pair (low, high), or one pair per output, got None. "
-            "Use public knowledge."
+            "`bounds` must be a pair (low, high), or one pair per output, got "
+            f"{'None' if bounds is None else 'none'}. Use public knowledge."
         )
     count = 1 if np.ndim(bounds) == 1 else len(bounds)
-    if count == 0:
-        raise ValueError(
-            "`bounds` must be a pair (low, high), or one pair per output, got an empty "
-            "list."
-        )
     return parse_bounds(bounds, [f"output {index}" for index in range(count)])
 
 

@@ -201,12 +201,6 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the name of the output column of each category of some columns."""
         names = []
         for column, labels in zip(columns, self.categories_, strict=True):
-            if None in labels and "None" in labels:
-                raise ValueError(
-                    f"Column {column!r} must not declare both None and 'None', which "
-                    f"have the same output column '{column}_None'. Replace one of them "
-                    "in X and in `categories`."
-                )
             kept = labels if self.drop is None else labels[1:]
             names += [f"{column}_{label}" for label in kept]
         check_unique_names(names)

@@ -498,33 +498,22 @@ class Descent:
         # The sum of the smaller probabilities of the rows, at most, up to noise.
         n_uncertain = float(information.sums[-1, -1]) + 2 * information.error
         is_certain = 2 * n_uncertain / self.constant**2 < min_class / 5
-        # Root mean squares of the last change of logits, and of its noise. Coefficients of
-        # separated classes have no limit, so the steps do not become smaller.
-        change, squares = inference.coefficients - mean, self.rows.squares
-        size = math.sqrt(float(change @ squares @ change))
-        variance = float((squares * (shrunk.inverse @ shrunk.inverse)).sum())
-        is_growing = size > 1 + 2 * steps.error * math.sqrt(variance)
         # Effects of the columns on logits, in standard deviations.
         to_columns = np.linalg.inv(axes)
         variances = np.diag(to_columns.T @ self.rows.covariance @ to_columns)
         deviations = np.sqrt(variances)
         effects = np.abs(axes @ inference.coefficients[:-1]) * deviations
         column = names[int(np.argmax(effects))]
-        if is_certain and (is_growing or not is_supported):
+        if effects.max() > MAX_EFFECT if is_supported else is_certain:
             return (
-                f"Column {column!r} and the other columns separate "
-                "the classes, up to noise: nearly all predicted probabilities are 0 or 1, "
-                "so the coefficients have no intervals. Drop a column that determines the "
-                "class"
+                f"Column {column!r} and the other columns separate the classes of rows, "
+                "up to noise: their predicted probabilities are 0 or 1, so the "
+                "coefficients have no intervals. Drop a column that determines the class, "
+                "or merge its values"
             )
-        if not is_supported:
-            return explain_noise(self.n_rows, support, MIN_INFORMATION)
-        if effects.max() > MAX_EFFECT:
-            return (
-                f"Column {column!r} determines the class of some rows, up to noise, so the "
-                "coefficients have no intervals. Drop the column, or merge values"
-            )
-        return ""
+        return (
+            "" if is_supported else explain_noise(self.n_rows, support, MIN_INFORMATION)
+        )
 
 
 class PublicRows:

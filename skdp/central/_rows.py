@@ -120,19 +120,10 @@ class Rows:
         """The number of values of a row."""
         return self.positions.shape[1]
 
-    def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, Floats]]:
-        """Yield the slice of each block of rows, and the rows as floats, with `n_more` columns to fill in.
-
-        A block overwrites the previous block.
-        """
-        buffer = np.empty((0, 0))
+    def blocks(self) -> Iterator[tuple[slice, Floats]]:
+        """Yield the slice of each block of rows, and the rows as floats."""
         for rows in slice_rows(*self.positions.shape):
-            part = self.positions[rows]
-            if not buffer.size:
-                buffer = np.empty((self.n_columns + n_more, len(part))).T
-            values = buffer[: len(part)]
-            values[:, : self.n_columns] = part
-            yield rows, values
+            yield rows, self.positions[rows].astype(float)
 
     @property
     def largest_square(self) -> int:
@@ -174,8 +165,8 @@ class Rows:
         """
         size = self.n_columns + 1
         total = np.zeros((size, size), np.int64)
-        for block, part in self.blocks(n_more=1):
-            part[:, -1] = constant
+        for block, part in self.blocks():
+            part = np.pad(part, ((0, 0), (0, 1)), constant_values=constant)
             shortened = np.trunc(part * factors[block, np.newaxis])
             # The routine of BLAS for a matrix and its transpose takes up to ten times as long
             # as the routine for two matrices.
@@ -183,14 +174,12 @@ class Rows:
         return total
 
     def center(self, middle: NDArray[np.int16]) -> Rows:
-        """Subtract a public row of integers, (n_columns,), with absolute values below `UNIT`, in place."""
+        """Subtract a public row of integers, (n_columns,), with absolute values below `UNIT`."""
         # The differences are smaller than 2**15, so 16 bits are sufficient.
         largest = (np.abs(middle.astype(np.int64)) + self.largest).astype(np.int64)
-        # In place, because these rows are not used again.
-        vars(self).pop("squares", None)
-        np.subtract(self.positions, middle, out=self.positions)
         return replace(
             self,
+            positions=self.positions - middle,
             square=int((largest**2).sum()),
             largest=largest,
         )

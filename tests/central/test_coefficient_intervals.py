@@ -452,7 +452,7 @@ def test_coefficients_of_a_rare_class_with_much_noise_have_both_signs():
         # Intervals of an infinite coefficient ended at 8.
         (
             lambda X, y: (X.assign(b=X["b"] > 0), np.all([np.roll(y, k) for k in range(9)], axis=0) | (X["b"] > 0)),
-            "Column 'b' determines the class of some rows",
+            "Column 'b' and the other columns separate the classes",
         ),
         (lambda X, y: (X.assign(c=X["a"]), y), r"Columns \['a', 'c'\] depend on each other"),
         (lambda X, y: (X.assign(c=0.5), y), "Column 'c' is constant within its bounds"),
