@@ -831,7 +831,7 @@ class DPRidge(_LinearRegression):
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
     [ 2. -1.]
-    [ 1.3 -0.6]
+    [ 1.2 -0.6]
     """
 
     def __init__(
