@@ -34,7 +34,7 @@ from skdp.base import (
 )
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
-from skdp.local import OracleEncoder
+from skdp.local import OracleEncoder, check_sample_weight
 from skdp.metrics import (
     COMPARISONS,
     EmptyGroupError,
@@ -43,7 +43,6 @@ from skdp.metrics import (
     import_optional,
     list_privileged,
     parse_classes,
-    parse_weights,
     private_parity,
 )
 from skdp.pages import warn
@@ -206,7 +205,7 @@ def fairness_study(
     )
     table = read_table(X, y, encoders, domain, names, privileged, positive_label)
     if sample_weight is not None:
-        table = replace(table, weights=parse_weights(sample_weight, X, len(X)))
+        table = replace(table, weights=check_sample_weight(sample_weight, X, len(X)))
     seed = draw_seed(random_state)
     calls, keys = [], []
     for method, name in enumerate(methods):

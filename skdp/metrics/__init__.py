@@ -16,7 +16,6 @@ from skdp.metrics._labels import find_positive_label as find_positive_label
 from skdp.metrics._labels import list_privileged as list_privileged
 from skdp.metrics._labels import parse_classes as parse_classes
 from skdp.metrics._labels import parse_columns as parse_columns
-from skdp.metrics._labels import parse_weights as parse_weights
 from skdp.metrics._links import link_errors
 from skdp.metrics._mitigation import (
     private_parity,

@@ -14,9 +14,6 @@ from skdp.metrics._labels import code_cells, find_positive_label, parse_column
 from skdp.metrics._rates import RateSums, score_rates
 from skdp.metrics._reported_groups import REPORTED, WEIGHTED
 
-# Parts of a calibration curve, with about equal numbers of rows.
-N_CALIBRATION_PARTS = 10
-
 # Metrics that are no proportions of rows.
 MEANS = ("roc_auc", "brier_score")
 
@@ -288,7 +285,7 @@ def _list_calibration(bins: Floats, counts: Floats) -> list[Line]:
     lines = [("brier_score", np.nan, squares.T, np.ones_like(counts))]
     sizes = np.maximum(counts.sum(axis=1), 0)
     ranks = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
-    parts = np.floor(N_CALIBRATION_PARTS * ranks)
+    parts = np.floor(10 * ranks)
     for part in np.unique(parts):
         rows = np.outer(parts == part, [1.0, 1.0])
         if (rows * counts).sum() > 0:

@@ -23,7 +23,6 @@ from skdp.exact import log_upper
 from skdp.local import check_sample_weight
 from skdp.privacy import PrivacyGuarantee
 from skdp.survey._proportions import (
-    ReportCounts,
     check_identified,
     encode_sample,
     estimate_proportions,
@@ -617,18 +616,23 @@ class ReportDesign:
         weights = np.ones(n_rows)
         if sample_weight is not None:
             weights = check_sample_weight(sample_weight, X, n_rows)
-        if (n_used := np.count_nonzero(weights)) < 2:
+        n_used = int(np.count_nonzero(weights))
+        if n_used < 2:
             raise ValueError(
                 f"X must have at least two rows with a positive weight, got {n_used}."
             )
         groups, reports = encode_reports(self, table, is_used=weights > 0)
-        shape = len(self.channels), len(self.reports)
-        counts = ReportCounts.from_rows(groups, reports, weights, shape)
+        # Sums of the weights of each report in each group, and of their squares.
+        counts = np.zeros((2, len(self.channels), len(self.reports)))
+        np.add.at(counts[0], (groups, reports), weights)
+        np.add.at(counts[1], (groups, reports), weights**2)
         # pandas would convert tuples to several levels.
         labels = pd.Index(self.values, name=self.column, tupleize_cols=False)
         channels = np.stack(list(self.channels.values()))
         if strata is None and clusters is None:
-            return estimate_proportions(channels, counts, labels, confidence_level)
+            return estimate_proportions(
+                channels, counts, labels, confidence_level, n_rows=n_used
+            )
         sample = encode_sample(strata, clusters, X, n_rows)
 
         def find_variances(values: Floats, means: Floats) -> tuple[Floats, float]:
@@ -638,7 +642,12 @@ class ReportDesign:
             return estimate_variances(scores, *sample, weights > 0)
 
         return estimate_proportions(
-            channels, counts, labels, confidence_level, find_variances
+            channels,
+            counts,
+            labels,
+            confidence_level,
+            n_rows=n_used,
+            find_variances=find_variances,
         )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,54 +17,6 @@ from skdp.pages import warn
 # Distance of an estimate from [0, 1], in standard errors, above which it warns. By chance,
 # fewer than one in a million surveys exceed it (the tests enumerate the reports).
 MAX_STD_ERRORS = 6.0
-
-
-@dataclass(frozen=True, eq=False)
-class ReportCounts:
-    """Weighted counts of each report in each group."""
-
-    # Sums of the weights of the rows, and of their squares; shape (n_groups, n_reports).
-    weights: Floats
-    squares: Floats
-    # Number of rows with a positive weight.
-    n_rows: int
-
-    @classmethod
-    def from_rows(
-        cls,
-        groups: Indices,
-        reports: Indices,
-        row_weights: Floats,
-        shape: tuple[int, int],
-    ) -> Self:
-        """Sum the weights of rows by the indices of their groups and reports.
-
-        `shape` is (n_groups, n_reports).
-        """
-        weights, squares = np.zeros(shape), np.zeros(shape)
-        np.add.at(weights, (groups, reports), row_weights)
-        np.add.at(squares, (groups, reports), row_weights**2)
-        return cls(weights, squares, int(np.count_nonzero(row_weights)))
-
-    @property
-    def total(self) -> float:
-        """Sum of all weights."""
-        return float(self.weights.sum())
-
-    @property
-    def group_totals(self) -> Floats:
-        """Sum of the weights of each group; shape (n_groups, 1)."""
-        return self.weights.sum(axis=1, keepdims=True)
-
-    @property
-    def group_squares(self) -> Floats:
-        """Sum of the squared weights of each group; shape (n_groups, 1)."""
-        return self.squares.sum(axis=1, keepdims=True)
-
-    @property
-    def observed(self) -> Floats:
-        """Proportions of the reports in each group; shape (n_groups, n_reports)."""
-        return self.weights / np.maximum(self.group_totals, np.finfo(float).tiny)
 
 
 def invert_channel(channel: Floats, expected: Floats) -> Floats:
@@ -84,32 +35,37 @@ def invert_channel(channel: Floats, expected: Floats) -> Floats:
 
 def estimate_proportions(
     channels: Floats,
-    counts: ReportCounts,
+    counts: Floats,
     labels: pd.Index,
     confidence_level: float,
+    *,
+    n_rows: int,
     find_variances: Callable[[Floats, Floats], tuple[Floats, float]] | None = None,
 ) -> pd.DataFrame:
     """Estimate the proportion of each value, with standard errors and confidence intervals, from weighted reports.
 
     `channels` has the probability of each report, of shape (n_groups, n_values,
-    n_reports). `find_variances` returns the variances of a sample with strata or clusters,
+    n_reports). `counts` has the sums of the weights of `n_rows` rows, and of their squares,
+    of shape (2, n_groups, n_reports). `find_variances` returns the variances of a sample with strata or clusters,
     and their degrees of freedom, from the unbiased values and the proportions; None for
     independent rows.
     """
+    weights, squares = counts
+    total = float(weights.sum())
     # Weighted means of unbiased values are unbiased.
-    values = _invert_channels(channels, counts, labels.name)
-    proportions = np.einsum("vgr,gr->v", values, counts.weights) / counts.total
-    variances = _sum_squares(values, proportions, counts.squares) / counts.total**2
-    variances *= counts.n_rows / (counts.n_rows - 1)
+    values = _invert_channels(channels, weights, labels.name, n_rows)
+    proportions = np.einsum("vgr,gr->v", values, weights) / total
+    variances = _sum_squares(values, proportions, squares) / total**2
+    variances *= n_rows / (n_rows - 1)
     # The variance of equal reports is 0, although they are randomized. The variance at the
     # nearest proportions in [0, 1] is a lower bound.
     clipped = clip_proportions(proportions)
-    expected_squares = counts.group_squares * (clipped @ channels)
+    expected_squares = squares.sum(axis=1, keepdims=True) * (clipped @ channels)
     smallest_variances = _sum_squares(values, clipped, expected_squares)
-    smallest_variances /= counts.total**2
+    smallest_variances /= total**2
     # The variance of the weighted mean of independent numbers with variance 1 (Kish 1965).
-    kish = float(counts.squares.sum()) / counts.total**2
-    degrees_of_freedom, design_effect = float(counts.n_rows - 1), 1.0
+    kish = float(squares.sum()) / total**2
+    degrees_of_freedom, design_effect = float(n_rows - 1), 1.0
     smallest = smallest_variances
     if find_variances is not None:
         independent = np.maximum(variances, smallest)
@@ -125,7 +81,7 @@ def estimate_proportions(
     )
     _warn_of_misfit(labels, counts, proportions @ channels, design_effect)
     sampled = SampledCounts.from_means(
-        proportions, variances, counts.total, kish, degrees_of_freedom
+        proportions, variances, total, kish, degrees_of_freedom
     )
     return sampled.make_table(confidence_level, statistic="frequency", index=labels)
 
@@ -198,17 +154,20 @@ def encode_sample(
     return stratum, cluster
 
 
-def _invert_channels(channels: Floats, counts: ReportCounts, column: Any) -> Floats:
+def _invert_channels(
+    channels: Floats, weights: Floats, column: Any, n_rows: int
+) -> Floats:
     """Compute the unbiased values of each report in each group; shape (n_values, n_groups, n_reports).
 
     An unbiased value has the expectation 1 for the true value, and 0 for other values.
-    `channels` has the shape (n_groups, n_values, n_reports), and `column` is the name of
+    `channels` has the shape (n_groups, n_values, n_reports), `weights` has the sums of the
+    weights of reports, (n_groups, n_reports), and `column` is the name of
     the column in errors.
     """
     # Groups and reports together are one report, whose channel has the observed
     # proportions of the groups as factors; shape (n_values, n_groups * n_reports).
     n_values = channels.shape[1]
-    fractions = counts.group_totals / counts.total
+    fractions = weights.sum(axis=1, keepdims=True) / weights.sum()
     joint = (np.moveaxis(channels, 1, 0) * fractions).reshape(n_values, -1)
     check_identified(joint, column)
     # The values are unbiased for any expected reports. They are efficient for the true
@@ -216,11 +175,11 @@ def _invert_channels(channels: Floats, counts: ReportCounts, column: Any) -> Flo
     # a step of Fisher scoring.
     uniform = np.full(n_values, 1 / n_values)
     first_values = invert_channel(joint, uniform @ joint)
-    first = clip_proportions(first_values @ counts.weights.ravel() / counts.total)
+    first = clip_proportions(first_values @ weights.ravel() / weights.sum())
     # Positive proportions, so that each possible report has a positive probability.
-    first += (uniform - first) / counts.n_rows
+    first += (uniform - first) / n_rows
     values = invert_channel(joint, first @ joint)
-    return values.reshape(n_values, *counts.weights.shape)
+    return values.reshape(n_values, *weights.shape)
 
 
 def clip_proportions(proportions: Floats) -> Floats:
@@ -256,7 +215,7 @@ def _warn_of_impossible(labels: pd.Index, proportions: Floats, errors: Floats) -
 
 
 def _warn_of_misfit(
-    labels: pd.Index, counts: ReportCounts, fitted: Floats, design_effect: float
+    labels: pd.Index, counts: Floats, fitted: Floats, design_effect: float
 ) -> None:
     """Warn if the groups have different proportions of the values (chi-squared test).
 
@@ -267,18 +226,19 @@ def _warn_of_misfit(
     """
     # Kish's effective number of reports: weighted proportions have the variance of this
     # number of reports with equal weights.
-    observed = counts.observed
-    squares = np.maximum(counts.group_squares, np.finfo(float).tiny)
-    n_reports = counts.group_totals**2 / squares / design_effect
+    weights = counts[0]
+    tiny = np.finfo(float).tiny
+    totals, squares = counts.sum(axis=2, keepdims=True)
+    n_reports = totals**2 / np.maximum(squares, tiny) / design_effect
     # Proportions outside [0, 1] may have negative expected counts.
     fitted = np.clip(fitted, 0, 1)
     # Pearson's statistic. The test is not valid for expected counts below 5 (Cochran 1954).
     # They count as 5, which makes the statistic smaller.
-    residuals = n_reports * (observed - fitted)
+    residuals = n_reports * (weights / np.maximum(totals, tiny) - fitted)
     statistic = (residuals**2 / np.maximum(n_reports * fitted, 5)).sum()
     # One degree of freedom for each possible report, minus 1 for each group, minus the
     # number of estimated proportions.
-    is_possible = (fitted > 0) & (counts.group_totals > 0)
+    is_possible = (fitted > 0) & (totals > 0)
     n_groups = int(is_possible.any(axis=1).sum())
     degrees = int(is_possible.sum()) - n_groups - (len(labels) - 1)
     if degrees > 0 and stats.chi2.sf(statistic, degrees) < 1e-4:

@@ -86,14 +86,13 @@ LINEAR_STATISTICS = {"mean", "sum"}
 MEDIAN = "median"
 COUNT = "count"
 
-# The fraction of the budget for the fraction of excluded rows, and the largest one without
-# a warning. With 1,000 persons and epsilon 1, its standard error is 0.05.
+# The fraction of the budget for the fraction of excluded rows. With 1,000 persons and epsilon
+# 1, its standard error is 0.05.
 EXCLUSION_PART = Fraction(1, 25)
 
 # Of the budget, beside sums. The errors of many quantiles grow by at most a ninth, and those of
 # sums decrease by up to nine tenths.
 MAX_QUANTILES_PART = Fraction(9, 10)
-MAX_EXCLUDED_FRACTION = 0.05
 UNIT_BOUNDS = np.array([[0.0, 1.0]])
 
 # Value of `totals` for totals of quantiles, too.
@@ -736,7 +735,7 @@ class DPGroupBy(WeightedStatistic):
         value, _, lower, _ = self.excluded_fraction_
         if not sums.is_measured(level).all():
             self.excluded_fraction_[:2] = math.nan
-        elif lower > MAX_EXCLUDED_FRACTION:
+        elif lower > 0.05:
             warn_user(
                 f"On average over persons, about {value:.0%} of a person's rows (with "
                 f"noise) are excluded by max_rows_per_person="
