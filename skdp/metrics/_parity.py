@@ -92,13 +92,13 @@ class PrivateParity(ClassificationMoment):
             if event != "all":
                 is_event = labels.to_numpy() == event
             (_, sums), (_, variances) = sum_indicators(indicators, is_event, 2, weights)
-            for cell, size in zip(domain.cells(), sums, strict=True):
-                if size <= 0:
-                    raise EmptyGroupError(
-                        "The estimated number of rows of each group and label must be "
-                        f"positive, got 0 or less for group {cell!r} and label "
-                        f"{event}. Use more rows or a larger epsilon."
-                    )
+            if sums.min() <= 0:
+                group = domain.cells()[sums.argmin()]
+                raise EmptyGroupError(
+                    "The estimated number of rows of each group and label must be "
+                    f"positive, got 0 or less for group {group!r} and label {event}. Use "
+                    "more rows or a larger epsilon."
+                )
             # A rate of 1/2 has the largest standard error.
             std_error = max(std_error, *np.sqrt(variances) / (2 * sums))
             # The product with the predictions is the rate of a group minus the rate of

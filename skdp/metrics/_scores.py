@@ -122,7 +122,7 @@ def scores_from_counts(
     half. Scores of a bin are tied, so coarse bins decrease the AUC. Merging neighboring bins doubles their width, and a
     third of the resulting change is added, which is the effect of the bins on smooth densities. The effect is 0 for
     scores that are tied, so the addition is part of the standard error. So is a fourth of the pairs of rows that are in
-    the first or the last bin of probabilities, whose order is not known. Use `score_bins`, because equal bins from 0 to
+    the first or the last bin, whose order is not known. Use `score_bins`, because equal bins from 0 to
     1 are too wide for a rare label. For probabilities below 0.001, use log odds as scores, and bins of an `Interval`.
 
     **Intervals** contain the noise of the counts and the sampling error of the rows. A proportion has the score
@@ -238,19 +238,16 @@ def _sum_auc(counts: Floats) -> tuple[float, Floats]:
 
 def _find_rounding(bins: Floats, counts: Floats, auc: float) -> tuple[float, float]:
     """Estimate the decrease of the AUC by ties within bins, and its standard error."""
-    width = np.ptp(bins, axis=1)
-    if not width.any():
+    if not np.ptp(bins, axis=1).any():
         return 0.0, 0.0
     # Merging pairs of bins has three times the effect of the bins, if their densities are
     # smooth.
     merged = _sum_auc(np.add.reduceat(counts, np.arange(0, len(counts), 2)))[0]
     change = (auc - merged) / 3
-    # The order of rows within the bins next to the probabilities 0 and 1 is not known. It
+    # The order of rows within the first and the last bin, which are wide, is not known. It
     # changes the AUC by up to half of the proportion of pairs of rows in one of these bins.
     tied = np.maximum(counts.prod(axis=1), 0) / counts.sum(axis=0).prod()
-    unknown = tied[0] * (bins[0, 0] == 0) + tied[-1] * np.isclose(
-        bins[-1, 1] + width[-1], 1
-    )
+    unknown = tied[0] + tied[-1]
     return change, np.hypot(change, unknown / 4)
 
 

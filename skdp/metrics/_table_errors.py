@@ -106,10 +106,6 @@ def count_error(*, true: Any, estimate: Any, metric: str = "l1") -> float:
     """
     check_choice("metric", metric, ("l1", "l2", "total_variation"))
     true_counts, estimates = _match_counts(true, estimate)
-    if true_counts.ndim != 1:
-        raise ValueError(
-            f"`true` and `estimate` must be 1-D, got {true_counts.ndim} dimensions."
-        )
     if metric == "total_variation":
         true_counts = _normalize(true_counts, "true")
         estimates = _normalize(estimates, "estimate")
@@ -125,9 +121,9 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Floats, Floats]:
     true, estimate = _select_counts(true), _select_counts(estimate)
     true_counts = _convert_counts(true, "true")
     estimates = _convert_counts(estimate, "estimate")
-    if true_counts.shape != estimates.shape:
+    if true_counts.ndim != 1 or true_counts.shape != estimates.shape:
         raise ValueError(
-            "`true` and `estimate` must have the same shape, got "
+            "`true` and `estimate` must be 1-D and have the same shape, got "
             f"{true_counts.shape} and {estimates.shape}. Count the true values by "
             "Domain.value_counts, and compare separate columns one at a time."
         )

@@ -192,8 +192,8 @@ class HiddenModel:
         shape = self.cells_shape
         return coefficients, scale, cell_parameters.reshape(shape)
 
-    def compute_posterior(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Compute the log likelihood of each row, and the posterior of its latent values.
+    def compute_posterior(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
+        """Compute the log likelihood of each row, the posterior of its latent values, and the linear predictors.
 
         A cell is a combination of latent true values of the reported predictors. The
         posterior has the shape (n_classes, n_cells, n_rows), with one class for a
@@ -206,7 +206,7 @@ class HiddenModel:
         joint = self.target.log_densities(linear, scale) + log_cells
         # Sum over the latent true values, and divide by the sum (Bayes' rule).
         log_likelihood = log_sum(joint.reshape(-1, joint.shape[2]))
-        return log_likelihood, np.exp(joint - log_likelihood)
+        return log_likelihood, np.exp(joint - log_likelihood), linear
 
     def evaluate(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Compute the log likelihood of each row, and its gradient (n_rows, n_parameters).
@@ -216,9 +216,8 @@ class HiddenModel:
         """
         # Fisher's identity: the gradient of the likelihood is the posterior mean of the
         # gradient of the likelihood with known true values.
-        log_likelihood, posterior = self.compute_posterior(parameters)
-        coefficients, scale, cell_parameters = self.split(parameters)
-        linear = self.compute_linear(coefficients)
+        log_likelihood, posterior, linear = self.compute_posterior(parameters)
+        _, scale, cell_parameters = self.split(parameters)
         residuals, by_scale = self.target.scores(linear, scale, posterior)
         prior = np.exp(self.compute_log_cells(cell_parameters))
         excess = posterior.sum(axis=0) - prior

@@ -83,10 +83,7 @@ def release_p_value(epsilon, rows, seed=0, statistics="count", **parameters):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "size",
-    often([(n, e) for n in (50, 500, 50_000) for e in (0.1, 1.0, 4.0)], [(500, 1.0)]),
-)
+@pytest.mark.parametrize("size", often([(n, e) for n in (50, 500, 50_000) for e in (0.1, 1.0, 4.0)], [(500, 1.0)]))
 def test_p_values_of_independent_keys_are_at_most_uniform(size):
     n_rows, epsilon = size
     rng = np.random.default_rng(0)

@@ -148,14 +148,12 @@ def test_missing_means_are_filtered_where_they_were_released():
         ([{}, {"bounds": (0.0, 90.0)}], ValueError, "`months` must have the same `bounds`"),
         ([{}, {"keys": {"k": ["b", "a"]}}], ValueError, "the same `keys`, in the same order"),
         ([fit()] * 2, ValueError, "none of them twice"),
+        (fit(), ValueError, "`months` must have two or more releases"),
     ],
 )
 def test_mistakes_raise_errors(months, error, match):
-    given = [fit(**month) if isinstance(month, dict) else month for month in months]
+    given = months
+    if isinstance(months, list):
+        given = [fit(**month) if isinstance(month, dict) else month for month in months]
     with pytest.raises(error, match=match):
         filter_months(given)
-
-
-def test_one_release_in_place_of_a_list_is_an_error():
-    with pytest.raises(ValueError, match="`months` must have two or more releases"):
-        filter_months(fit())

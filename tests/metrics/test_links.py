@@ -125,11 +125,7 @@ def test_dates_are_compared_as_numbers(converts):
         (2, lambda table: pd.concat([table, table]), "synthetic people must have each person once"),
         (0, lambda table: table.astype({"id": str}), "Column 'id' must have numbers in all tables or in none"),
         (3, lambda table: table.astype({"dose": str}), "Column 'dose' must have numbers in all tables or in none"),
-        (
-            3,
-            lambda table: table.assign(ward=[["er"]] * len(table)),
-            "must have single values, got lists",
-        ),
+        (3, lambda table: table.assign(ward=[["er"]] * len(table)), "must have single values, got lists"),
         (1, lambda table: pl.from_pandas(table).lazy(), "must be a table in memory"),
         (1, dict, "Tables must be dataframes, got dict"),
     ],

@@ -3,7 +3,6 @@
 import re
 from itertools import product
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,11 +10,10 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import RocCurveDisplay, brier_score_loss, roc_auc_score, roc_curve
+from sklearn.metrics import brier_score_loss, roc_auc_score, roc_curve
 
 from skdp import DPGroupBy, DPHistogram, Interval, RandomizedResponseEncoder
 from skdp.metrics import fairness_from_counts, joint_distribution, score_bins, scores_from_counts
-from skdp.testing import replay_release
 from tests.conftest import quick_first
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -177,14 +175,6 @@ def test_group_without_positive_rows_is_undefined_and_has_the_whole_interval():
     assert (table["lower"][0], table["upper"][0]) == (0, 1)
 
 
-def test_display_of_scikit_learn_plots_the_rates():
-    mpl.use("Agg")
-    table = scores_from_counts(count(ROWS, 1.0), "label", "grade")
-    rates = table.pivot_table("value", "score", "metric")[["false_positive_rate", "true_positive_rate"]].dropna()
-    display = RocCurveDisplay(fpr=rates["false_positive_rate"], tpr=rates["true_positive_rate"]).plot()
-    assert len(display.line_.get_xdata()) == len(GRADES) + 1
-
-
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -246,14 +236,6 @@ def test_noise_adds_the_squared_derivatives_of_all_counts():
     reported = scores_from_counts(table, "label", "score")["std_error"][0] ** 2 - auc_error(COUNTS, 0.0) ** 2
     opposite = derivatives[:, 1] - derivatives[:, 0]
     assert reported == pytest.approx(9 * (opposite**2).sum(), rel=1e-5)
-
-
-def test_few_positive_rows_have_a_wide_interval():
-    few, many = (
-        scores_from_counts(count(rows, 1.0, {"score": score_bins(), "label": [0, 1]}), "label", "score").iloc[0]
-        for rows in (draw_rows(2_000, 3, 0.05), draw_rows(20_000, 3, 0.3))
-    )
-    assert few["upper"] - few["lower"] > 8 * (many["upper"] - many["lower"])
 
 
 SETTINGS = {
@@ -346,14 +328,6 @@ def test_intervals_of_reports_cover(reported):
 
 
 # --- privacy ----------------------------------------------------------------------------------------------------------
-
-
-def test_release_of_scores_replays_on_all_neighbors():
-    """A row changes one count by 1, so equal releases of neighbors have noise that differs by 1 in one cell."""
-    rows = draw_rows(6, 8)[["score", "label"]]
-    release = DPHistogram(1.0, domain={"score": score_bins(), "label": [0, 1]})
-    for row in range(len(rows)):
-        assert replay_release(release, rows, rows.drop(row)).passed
 
 
 def test_errors_do_not_contain_a_score():
