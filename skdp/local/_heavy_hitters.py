@@ -29,6 +29,7 @@ from skdp.base import (
     warn_of_epsilon,
     warn_of_levels,
 )
+from skdp.local.protocol._count_estimation import MAX_BLOCK_NUMBERS
 from skdp.local.protocol._report_columns import (
     parse_integers,
     parse_report_table,
@@ -41,9 +42,6 @@ from skdp.tables import to_object_list
 
 # Modulus of the polynomial hash of the symbols before a step, a Mersenne prime.
 PREFIX_HASH_PRIME = (1 << 31) - 1
-
-# The server sorts blocks of at most 32 MB of sums of words.
-MAX_BLOCK_WORDS = 1 << 22
 
 
 class HeavyHitters(BaseEstimator):
@@ -423,7 +421,7 @@ def sort_words(
     higher bits, sorted by tail, and the end of each tail.
     """
     n_words = seeds.shape[1]
-    step = max(1, MAX_BLOCK_WORDS >> n_words)
+    step = max(1, MAX_BLOCK_NUMBERS >> n_words)
     for start in range(0, len(seeds), step):
         words = np.zeros((1, len(seeds[start : start + step])), np.int64)
         for bit, word in enumerate(seeds[start : start + step].T):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 from math import prod
 from typing import Any, Literal, TypeAlias, get_args
@@ -148,10 +148,10 @@ class TablePlan:
 # Oracles and errors depend on the number of cells only, so they are cached for all groups.
 
 
-choose_group_oracle = lru_cache(1024)(choose_oracle)
+choose_group_oracle = cache(choose_oracle)
 
 
-@lru_cache(1024)
+@cache
 def compute_number_variances(epsilon: Fraction) -> tuple[float, float]:
     """Compute the variances of the noise and of uniform true numbers, divided by the squared range."""
     mechanism = make_mechanism("optimal", epsilon)

@@ -33,10 +33,6 @@ def check_bits(reports: NDArray[Any], k: int) -> Mask:
     return bits.astype(np.uint8, copy=False).view(np.bool_)
 
 
-# Larger requests are capped. With probabilities in units of 2**-64, no oracle achieves an
-# epsilon above 100, so the cap only bounds the size of exact powers of e.
-MAX_EPSILON = Fraction(1000)
-
 # Number of pairs (record, value) that are processed at once: 4 MB of booleans.
 MAX_BLOCK_CELLS = 1 << 22
 
@@ -175,11 +171,14 @@ def small_epsilon_error(epsilon: float | Fraction) -> ValueError:
 
 
 def cap_epsilon(epsilon: Any) -> Fraction:
-    """Check the requested epsilon, and return it as a fraction of at most `MAX_EPSILON`."""
+    """Check the requested epsilon, and return it as a fraction of at most 1,000."""
+    # With probabilities in units of 2**-64, no oracle achieves an epsilon above 100, so the
+    # cap only bounds the size of exact powers of e.
+    largest = Fraction(1000)
     # `check_epsilon` rejects integers and fractions above the largest float.
-    if isinstance(epsilon, int | Fraction) and epsilon > MAX_EPSILON:
-        return MAX_EPSILON
-    return min(check_epsilon(epsilon), MAX_EPSILON)
+    if isinstance(epsilon, int | Fraction) and epsilon > largest:
+        return largest
+    return min(check_epsilon(epsilon), largest)
 
 
 def encode_integers(numbers: NDArray[Any]) -> Bytes:

@@ -424,13 +424,11 @@ def check_integers(name: str, values: ArrayLike) -> NDArray:
         raise ValueError(f"`{name}` must have one dimension, got {array.ndim}.")
     if array.size == 0:
         return np.empty(0, np.int64)
-    if array.dtype == object:
-        for value in array:
-            if isinstance(value, bool) or not isinstance(value, Integral):
-                raise TypeError(
-                    f"`{name}` must be integers, got {type(value).__name__}."
-                )
-        return np.array(list(map(int, array)), object)
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iuO":
         raise TypeError(f"`{name}` must be integers, got {array.dtype}.")
-    return array.astype(object if array.dtype == np.uint64 else np.int64, copy=False)
+    if array.dtype.kind in "iu" and array.dtype != np.uint64:
+        return array.astype(np.int64, copy=False)
+    for value in array:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise TypeError(f"`{name}` must be integers, got {type(value).__name__}.")
+    return np.array(list(map(int, array)), object)

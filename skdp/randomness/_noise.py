@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import accumulate
 
 import numpy as np
@@ -40,10 +40,6 @@ _MAX_EXPONENT = Fraction(1 << 10)
 # Error of a comparison in floats: a word of 32 bits is up to 2**-32 below its uniform
 # number, and the error of e**-x is far below another 2**-32.
 _MAX_ERROR = 2.0**-31
-
-# Number of digits of a probability, to the base 256, that are computed in advance. A draw
-# requires further digits with probability 2**-64.
-_N_DIGITS = 8
 
 # Noise of larger scales is drawn as Python integers, because it may exceed 64 bits.
 _MAX_INT64_SCALE = 1 << 52
@@ -162,19 +158,16 @@ class IrrationalBernoulli:
 
     def __init__(self, bounds: ProbabilityBounds) -> None:
         # ``bounds(bits)`` returns integers below and above ``2**bits * p`` for the
-        # probability p, whose first digits to the base 256 are `_digits`.
+        # probability p. Each digit of p to the base 256 is computed once.
         self._bounds = bounds
-        # Immutable: the object may be shared by threads.
-        self._digits = self._floor(_N_DIGITS).to_bytes(_N_DIGITS, "big")
+        self._digit = cache(self._compute_digit)
 
     def draw(self, source: ByteSource, size: int) -> Mask:
         """Draw `size` independent variables."""
         return bernoulli_of_digits(source, self._digit, size)
 
-    def _digit(self, index: int) -> int:
+    def _compute_digit(self, index: int) -> int:
         """Return the digit of ``256**-(index + 1)`` in p."""
-        if index < _N_DIGITS:
-            return self._digits[index]
         return self._floor(index + 1) & 255
 
     def _floor(self, n_digits: int) -> int:

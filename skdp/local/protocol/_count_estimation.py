@@ -28,8 +28,8 @@ from skdp.randomness import SeededSource
 # from reports of the protocol exceed it less than once in 10 million cells.
 MAX_STD_ERRORS = 6
 
-# Largest number of floats of a block (32 MB).
-MAX_BLOCK_FLOATS = 1 << 22
+# Largest number of floats or integers of a block (32 MB).
+MAX_BLOCK_NUMBERS = 1 << 22
 
 # Target of inference: the population from which the records are a random sample, or the
 # records themselves.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,7 +15,7 @@ from skdp._arrays import Floats
 from skdp.base import check_same_order, to_array
 from skdp.local._tally import ReportTally
 from skdp.local.protocol._count_estimation import (
-    MAX_BLOCK_FLOATS,
+    MAX_BLOCK_NUMBERS,
     SampledCounts,
     compute_field_weights,
     find_fields,
@@ -96,19 +97,16 @@ def _debias_group(
 def estimate_joint_counts(
     protocol: Any, reports: Reports, columns: Sequence[Any], **options: Any
 ) -> pd.DataFrame:
-    """Estimate the counts of combinations of values of columns that are reported in several fields.
+    """Estimate the counts of combinations of values of columns, each of which is reported in its own field.
 
     `reports` has an array for each field of the protocol.
     """
     # Reports of fields are independent given the record, so the product of unbiased
     # values is unbiased for the combination.
     parts = []
-    names: list[Any] = []
-    for field, report in zip(protocol.fields, reports, strict=True):
-        field_names = [name for name in field.columns if name in columns]
-        if field_names:
-            parts.append((field, report, field_names))
-            names += field_names
+    for name in columns:
+        (index,) = find_fields(protocol, name)
+        parts.append((protocol.fields[index], reports[index]))
     sums, squares = _sum_products(parts)
     # The variance of a record's product is its mean square, minus 1 if the record has the
     # combination. So the variance of the noise of a count is the sum of the squares, less
@@ -116,34 +114,25 @@ def estimate_joint_counts(
     noise = np.clip(squares - np.clip(sums, 0, None), 0, None)
     n = len(reports[0])
     counts = SampledCounts.from_sample(sums, noise, n, n)
-    table = make_count_table([counts], pd.RangeIndex(len(sums)), **options)
-    # The cells are in the order of the fields. Sort them in the order of `columns`.
-    sizes = [len(protocol.domain[name]) for name in names]
-    axes = list(map(names.index, columns))
-    table = table.iloc[np.arange(len(table)).reshape(sizes).transpose(axes).ravel()]
-    table.index = protocol.domain.select(columns).cells()
-    return table
+    index = protocol.domain.select(columns).cells()
+    return make_count_table([counts], index, **options)
 
 
-def _sum_products(
-    parts: Sequence[tuple[Any, NDArray[Any], list[Any]]],
-) -> tuple[Floats, Floats]:
+def _sum_products(parts: Sequence[tuple[Any, NDArray[Any]]]) -> tuple[Floats, Floats]:
     """Sum the products of the unbiased values of each record, and their squares.
 
-    `parts` has the field, its reports and the names of its columns, and the results have
-    an entry for each combination of the values of all columns.
+    `parts` has fields and their reports, and the results have an entry for each
+    combination of the values of all fields.
     """
-    sizes = [field.domain.select(names).size for field, _, names in parts]
-    n_cells = int(np.prod(sizes))
-    sums = np.zeros(n_cells)
-    squares = np.zeros(n_cells)
-    step = max(1, MAX_BLOCK_FLOATS // n_cells)
+    n_cells = math.prod(field.domain.size for field, _ in parts)
+    sums, squares = np.zeros((2, n_cells))
+    step = max(1, MAX_BLOCK_NUMBERS // n_cells)
     for start in range(0, len(parts[0][1]), step):
         # Each field multiplies the number of columns, until there are n_cells.
         products: Any = np.ones((1, 1))
-        for (field, report, names), size in zip(parts, sizes, strict=True):
+        for field, report in parts:
             rows = report[start : start + step]
-            values = field.debias(rows, names, np.arange(size))
+            values = field.debias(rows, field.columns, np.arange(field.domain.size))
             products = products[:, :, np.newaxis] * values[:, np.newaxis, :]
             products = products.reshape(len(rows), -1)
         sums += products.sum(axis=0)
@@ -263,7 +252,7 @@ def _compute_weighted_means(
     cells = np.arange(field.domain.select(columns).size)
     # Sums of w u, w^2 u and w^2 u^2 over the records; shape (3, n_cells).
     sums = np.zeros((3, len(cells)))
-    step = max(1, MAX_BLOCK_FLOATS // len(cells))
+    step = max(1, MAX_BLOCK_NUMBERS // len(cells))
     for start in range(0, len(weights), step):
         rows = slice(start, start + step)
         values = field.debias(reports[rows], columns, cells)

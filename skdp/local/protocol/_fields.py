@@ -23,7 +23,7 @@ from skdp.local._memo import (
     join_parts,
 )
 from skdp.local.protocol._count_estimation import (
-    MAX_BLOCK_FLOATS,
+    MAX_BLOCK_NUMBERS,
     estimate_field,
     find_marginal_cells,
     make_count_table,
@@ -548,7 +548,7 @@ class OracleField(Field):
             members = order.reshape(n_marginal_cells, -1)[cells]
         # Blocks of rows limit the memory of the supports, and of the unbiased values.
         width = self.oracle.k if self.oracle.has_bits else members.size
-        step = max(1, MAX_BLOCK_FLOATS // width)
+        step = max(1, MAX_BLOCK_NUMBERS // width)
         values = np.empty((len(reports), len(cells)))
         for start in range(0, len(reports), step):
             rows = slice(start, start + step)
@@ -583,7 +583,9 @@ class CategoryField(OracleField):
     unknown: str | dict[Any, int] = "error"
 
     def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
-        # Encode the true values of each column as indices of its declared values.
+        # Encode the true values of each column as indices of its declared values. Values
+        # outside the domain have the index after the declared values, or the index that
+        # replaces it.
         codes: ColumnCodes = self.domain.encode(columns)
         # As documented for handle_unknown="error", the error reveals that such a value
         # occurs.
@@ -591,6 +593,9 @@ class CategoryField(OracleField):
             for name in _columns_outside(self.domain, codes):
                 column = columns[self.columns.index(name)]
                 raise undeclared_error(name, column, self.domain[name], advice=_REMEDY)
+        if isinstance(self.unknown, dict):
+            replacements = list(self.unknown.values())
+            codes = _replace_unknown(self.domain.sizes, codes, replacements)
         return codes
 
     def report(self, codes: ColumnCodes, randomness: Randomness) -> NDArray[Any]:
@@ -603,36 +608,24 @@ class CategoryField(OracleField):
         return codes[0] if len(codes) == 1 else self.domain.join(codes)
 
     def _fill_unknown(self, codes: ColumnCodes, randomness: Randomness) -> ColumnCodes:
-        """Replace the codes of values outside the domain, as `unknown` states.
-
-        "error" leaves the codes unchanged, "uniform" draws a declared value, and a dict
-        has the replacing code of each column.
-        """
-        if self.unknown == "error":
+        """Replace the codes of values outside the domain by declared values, uniformly at random."""
+        if self.unknown != "uniform":
             return codes
-        filled = []
-        triples = zip(self.columns, self.domain.sizes, codes, strict=True)
-        for name, size, column in triples:
-            # Values outside the domain have the code `size`, after the declared values.
-            if isinstance(self.unknown, dict):
-                replacement: Any = self.unknown[name]
-            else:
-                # A replacement is drawn for each row, so that the run time does not
-                # depend on the values.
-                source = randomness("unknown", name)
-                replacement = uniform_integers(source, size, column.size)
-            column = column.copy()
-            np.copyto(column, replacement, where=column == size, casting="unsafe")
-            filled.append(column)
-        return filled
+        # A replacement is drawn for each row, so that the run time does not depend on the
+        # values.
+        replacements = []
+        for name, size, column in zip(
+            self.columns, self.domain.sizes, codes, strict=True
+        ):
+            source = randomness("unknown", name)
+            replacements.append(uniform_integers(source, size, column.size))
+        return _replace_unknown(self.domain.sizes, codes, replacements)
 
     def report_permanent(
         self, codes: ColumnCodes, draws: PermanentDraws
     ) -> NDArray[Any]:
         # Return a report of the joint value of each record. All random bits are keyed
         # hashes of the record and its values, so equal values have equal reports.
-        if isinstance(self.unknown, dict):
-            codes = self._fill_unknown(codes, _raise_for_randomness)
         # The random bits depend on the codes before uniform replacements.
         values = np.stack(codes, axis=1).astype(np.int64)  # (n_rows, n_columns)
         width = 8 * len(codes)
@@ -800,6 +793,13 @@ def _columns_outside(domain: Domain, codes: ColumnCodes) -> list[Any]:
     return names
 
 
-def _raise_for_randomness(*purpose: Any) -> Any:
-    """Replace a source of randomness where random bits may only depend on the key."""
-    raise AssertionError("Permanent reports must use the key only.")
+def _replace_unknown(
+    sizes: Sequence[int], codes: ColumnCodes, replacements: Sequence[Any]
+) -> ColumnCodes:
+    """Replace the codes of values outside the domain, which are the numbers of values of their columns."""
+    replaced = []
+    for size, column, replacement in zip(sizes, codes, replacements, strict=True):
+        column = column.copy()
+        np.copyto(column, replacement, where=column == size, casting="unsafe")
+        replaced.append(column)
+    return replaced

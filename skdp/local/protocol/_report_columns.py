@@ -20,8 +20,7 @@ from skdp.tables import Table, is_frame, to_objects, type_of_value, wrap_table
 # Column with the index of the field that a record reports, if fields are sampled.
 SAMPLED = "sampled"
 
-# Unsigned integers of 64 bits are below this number, and have at most 20 digits.
-_N_INTEGERS = 1 << 64
+# Unsigned integers of 64 bits have at most 20 digits.
 _DIGITS = re.compile(r"[0-9]{1,20}")
 
 
@@ -102,7 +101,7 @@ def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
     # Clients in JavaScript write seeds of more than 53 bits as text.
     if block.dtype.kind == "f":
         numbers = block.astype(float)
-        is_in_range = (numbers >= 0) & (numbers < _N_INTEGERS)
+        is_in_range = (numbers >= 0) & (numbers < 2**64)
         if (is_in_range & (numbers == np.floor(numbers))).all():
             return numbers.astype(np.uint64)
     elif all(map(_is_integer, block.flat)):
@@ -117,11 +116,11 @@ def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
 def _is_integer(entry: Any) -> bool:
     """Return True for a number or ASCII digits that are an unsigned integer of 64 bits."""
     if isinstance(entry, str):
-        return _DIGITS.fullmatch(entry) is not None and int(entry) < _N_INTEGERS
+        return _DIGITS.fullmatch(entry) is not None and int(entry) < 2**64
     if isinstance(entry, bool | np.bool_) or not isinstance(entry, Real):
         return False
     number: Any = entry
-    return bool(0 <= number < _N_INTEGERS and number % 1 == 0)
+    return bool(0 <= number < 2**64 and number % 1 == 0)
 
 
 def parse_report_table(reports: Any, names: Sequence[Any]) -> Table:
