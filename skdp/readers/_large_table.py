@@ -442,7 +442,10 @@ def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
                 array[n_collected:] = values
         parts.append(table.drop_columns(list(floats)))
     others = pyarrow.concat_tables(parts).to_pandas(ignore_metadata=True)
-    columns = {name: floats[name] if name in floats else others[name] for name in names}
+    columns = {}
+    for name in names:
+        # A series would be aligned, with a copy of all columns.
+        columns[name] = floats[name] if name in floats else others[name].array
     # Arrow would keep its memory.
     pyarrow.default_memory_pool().release_unused()
     return pd.DataFrame(columns, copy=False)
