@@ -277,15 +277,16 @@ def study_models(study: Study) -> Section:
             if method == "without privacy" or metric != "roc_auc":
                 table.loc[f"{title}, {method}"] = means[metric, method, math.inf]
     accuracy, private, without = table[study.example].iloc[:3]
+    changes = [f"{accuracy - other:+.3f}" for other in (private, without)]
     costs = compare_to_baseline(scores, baseline="without privacy")
     chosen = (costs["metric"] == "accuracy") & (costs["epsilon"] == study.example)
     lower, upper = map(format_cell, costs.loc[chosen, ["lower", "upper"]].iloc[0])
     return {
         "title": "Accuracy of a model",
         "finding": f"At epsilon {study.example:g}, a model on reports has an accuracy of "
-        f"{format_cell(accuracy)}: {_compare(accuracy, private)} the model without "
-        f"privacy (95 % interval of the difference {lower} to {upper}), and "
-        f"{_compare(accuracy, without)} the model without the columns.",
+        f"{format_cell(accuracy)}, which differs by {changes[0]} from the model without "
+        f"privacy (95 % interval {lower} to {upper}) and by {changes[1]} from the model "
+        "without the columns.",
         "text": "Logistic regressions, with the protected columns reported in training; means "
         f"over {N_SPLITS} splits, with 95 % intervals in the figure.",
         "table": table,
@@ -295,13 +296,6 @@ def study_models(study: Study) -> Section:
             PrivacyCurveDisplay.from_curve, scores[scores["metric"] == "accuracy"]
         ),
     }
-
-
-def _compare(value: float, other: float) -> str:
-    """State the difference of two numbers, as on the page."""
-    difference = round(value, 3) - round(other, 3)
-    side = "below" if difference < 0 else "above"
-    return f"{format_cell(abs(difference))} {side}"
 
 
 def study_fairness(study: Study) -> Section:
@@ -367,21 +361,9 @@ def study_fairness(study: Study) -> Section:
     }
 
 
-def choose_attacked_column(study: Study) -> Any:
-    """Return the sensitive column, otherwise the first protected column with at least two values.
-
-    None if there is no such column.
-    """
-    if study.sensitive_features is not None:
-        return study.sensitive_features
-    # A column with a single value cannot be attacked.
-    n_values = study.frame[study.columns].nunique(dropna=False)
-    return next(iter(n_values.index[n_values > 1]), None)
-
-
 def study_leakage(study: Study) -> Section:
     """Return the section on attacks that predict a protected column from a release."""
-    name = choose_attacked_column(study)
+    name = _choose_attacked_column(study)
     # Boosting fits a tree for each value, so its time is proportional to the product.
     n_rows = max(1_000, min(4_000, 80_000 // study.domain.select([name]).size))
     rows = study.frame.sample(min(len(study.frame), n_rows), random_state=0)
@@ -398,6 +380,12 @@ def study_leakage(study: Study) -> Section:
         "table": table,
         "files": {"leakage": leakage},
     }
+
+
+def _choose_attacked_column(study: Study) -> Any:
+    """Return the sensitive column, otherwise the first protected column."""
+    is_given = study.sensitive_features is not None
+    return study.sensitive_features if is_given else study.columns[0]
 
 
 def _tabulate(
@@ -542,7 +530,8 @@ def study_report(
     parts = [study_counts]
     if study.people is not None:
         parts += [study_models, study_fairness]
-    if choose_attacked_column(study) is not None:
+    # A column with a single value cannot be attacked.
+    if study.frame[_choose_attacked_column(study)].nunique(dropna=False) > 1:
         parts.append(study_leakage)
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         # Undefined metrics are visible as nan on the page, and noise as intervals.

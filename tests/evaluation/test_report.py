@@ -97,10 +97,9 @@ class TestAdult:
         assert f"of age × sex are within {margin:.0f} of the true counts" in first
         score = scores.query("metric == 'accuracy' and method == 'reported'").iloc[0]
         others = tables["model_scores"].query("metric == 'accuracy' and epsilon == inf").set_index("method")["mean"]
-        expected = [f"has an accuracy of {score['mean']:.3f}: "]
+        expected = [f"has an accuracy of {score['mean']:.3f}, which differs by "]
         for other, name in (("without privacy", "without privacy"), ("columns excluded", "without the columns")):
-            difference = round(score["mean"], 3) - round(others[other], 3)
-            expected.append(f"{abs(difference):.3f} {'below' if difference < 0 else 'above'} the model {name}")
+            expected.append(f"{score['mean'] - others[other]:+.3f} from the model {name}")
         assert [text for text in expected if text not in second] == []
         parity = audits[audits["metric"] == "statistical_parity_difference"].set_index("groups")
         values = [f"{parity['value'][name]:.3f}" for name in ("true groups", "reports taken for groups")]

@@ -192,8 +192,7 @@ def test_largest_local_epsilon_is_within_the_requested_one():
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
-        ({"n": 0}, ValueError, "`n` must be at least 1 and below"),
-        ({"n": 1 << 64, "reporter": RandomizedResponse(2, 4.0)}, ValueError, r"below 2\*\*63"),
+        ({"n": 0}, ValueError, "`n` must be at least 1, got 0"),
         ({"n": 10.0}, TypeError, "`n` must be an integer, got float"),
         ({"delta": 1.0}, ValueError, r"`delta` must be a number in \[0, 1\), got 1.0"),
         ({"released": "all"}, ValueError, "`released` must be one of"),

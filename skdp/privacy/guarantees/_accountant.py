@@ -49,10 +49,6 @@ from skdp.privacy.guarantees._losses import (
 # Largest number of grid points. The standard deviation of a sum is then above 200 steps.
 MAX_POINTS = 1 << 13
 
-# Largest number of pairs (epsilon, delta) of a privacy profile. With four times as many,
-# the true positive rates of Gaussian noise with mu = 3 decrease by less than 0.0001.
-MAX_PROFILE_POINTS = 1 << 8
-
 # Divisor of the smaller step if distributions with different steps are added.
 N_SUBSTEPS = 1 << 9
 
@@ -98,10 +94,13 @@ def find_profile(losses: Iterable[Loss]) -> list[tuple[float, float]]:
     total = LossDistribution(1.0, 0, np.ones(1))
     if pure:
         total = _compose_pure(pure, 2.0**-40 / n_losses)
+    # With four times as many pairs, the true positive rates of Gaussian noise with mu = 3
+    # decrease by less than 0.0001.
+    n_points = 1 << 8
     # Delta has kinks at the most frequent losses.
-    frequent = total.points[np.argsort(total.masses)[-MAX_PROFILE_POINTS:]]
+    frequent = total.points[np.argsort(total.masses)[-n_points:]]
     largest = max(float(total.points[-1]), 0.0) + mu**2 / 2 + 4 * mu
-    even = np.linspace(0, largest, MAX_PROFILE_POINTS)
+    even = np.linspace(0, largest, n_points)
     epsilons = np.append(even, frequent[frequent > 0])
     failure = round_up(_find_failure(losses))
     pairs = []

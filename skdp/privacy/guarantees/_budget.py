@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
 from scipy.special import ndtri
@@ -31,6 +30,7 @@ from skdp.privacy.guarantees._losses import (
     pure_epsilon,
     pure_rho,
 )
+from skdp.randomness import check_size
 
 # Range of rho and mu**2 in which conversions neither overflow nor take long.
 _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6
@@ -122,11 +122,10 @@ class _ConcentratedBudget:
             Budget of one part, rounded down such that n parts add up to at most this
             budget, with the same delta.
         """
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"`n` must be an int of at least 1, got {n!r:.40}.")
+        n = check_size(n, min_val=1, max_val=None, name="n")
         if n == 1:
             return self
-        number = self._from_amount(self.amount / int(n))
+        number = self._from_amount(self.amount / n)
         return type(self)(**{self.name: number, "delta": self.delta})
 
 

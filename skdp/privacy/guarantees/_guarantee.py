@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from dataclasses import fields as dataclass_fields
 from fractions import Fraction
-from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from numpy.typing import ArrayLike
@@ -41,6 +40,7 @@ from skdp.privacy.guarantees._losses import (
     merge_losses,
     parse_loss,
 )
+from skdp.randomness import check_size
 
 
 class WeakGuaranteeWarning(UserWarning):
@@ -213,15 +213,12 @@ class PrivacyGuarantee(JsonRecord):
                 "`scope` must name the protected columns with "
                 "relation='replace_values', got none."
             )
-        rows = self.max_rows_per_person
-        if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
-            raise ValueError(
-                f"`max_rows_per_person` must be an int >= 1, got {rows!r}."
-            )
+        name = "max_rows_per_person"
+        rows = check_size(self.max_rows_per_person, min_val=1, max_val=None, name=name)
         fields: dict[str, Any] = {
             "epsilon": check_loss(self.epsilon, "epsilon"),
             "delta": check_failure(self.delta),
-            "max_rows_per_person": int(rows),
+            "max_rows_per_person": rows,
             "losses": merge_losses(check_losses(self.losses)),
             "method": _format_facts(self.method),
         }

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from scipy.special import erfinv, ndtri
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._formats import check_failure, check_fields, check_loss
 from skdp.privacy.guarantees._conversions import find_largest_safe
+from skdp.randomness import check_size
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,8 @@ class Loss(ABC):
     count: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
-        count = self.count
-        if isinstance(count, bool) or not isinstance(count, Integral):
-            raise TypeError(f"`count` must be an int, got {type(count).__name__}.")
-        if not 1 <= count <= 1 << 40:
-            raise ValueError(f"`count` must be from 1 to 2**40, got {count}.")
-        self._set(count=int(count))
+        count = check_size(self.count, min_val=1, max_val=1 << 40, name="count")
+        self._set(count=count)
 
     def _set(self, **numbers: Any) -> None:
         """Set attributes of the frozen dataclass in `__post_init__`."""

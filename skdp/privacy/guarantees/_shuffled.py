@@ -20,6 +20,7 @@ from skdp.privacy.guarantees._conversions import LOG_ERROR, find_safe_boundary
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
 from skdp.privacy.guarantees._losses import GaussianLoss, Loss, StatedLoss
 from skdp.privacy.guarantees._report_pair import ReportPair
+from skdp.randomness import check_size
 
 # Output of the shuffler: the shuffled reports, or their counts.
 Released: TypeAlias = Literal["reports", "tally"]
@@ -110,7 +111,7 @@ def shuffled_guarantee(
     epsilon = 0.17756, delta = 0.000001, shuffle model, replacing one record's values of: x0
     """
     exact_delta = check_delta(delta)
-    n = _check_n(n)
+    n = check_size(n, min_val=1, max_val=None, name="n")
     check_choice("released", released, _RELEASED)
     pairs, local = _inspect_reporter(reporter, released)
     output = f"shuffled from {n:,} reports"
@@ -184,7 +185,7 @@ def local_epsilon(
         raise ValueError(
             "`delta` must be in (0, 1), got 0. Shuffling requires delta > 0."
         )
-    n = _check_n(n)
+    n = check_size(n, min_val=1, max_val=None, name="n")
     check_choice("released", released, _RELEASED)
     if not callable(reporter):
         raise TypeError(
@@ -359,12 +360,3 @@ def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
             f"the guarantee: {local}."
         )
     return local
-
-
-def _check_n(n: Any) -> int:
-    """Check a number of reports and return it as an int."""
-    if isinstance(n, bool | np.bool_) or not isinstance(n, int | np.integer):
-        raise TypeError(f"`n` must be an integer, got {type(n).__name__}.")
-    if not 1 <= n < 1 << 63:
-        raise ValueError(f"`n` must be at least 1 and below 2**63, got {n}.")
-    return int(n)

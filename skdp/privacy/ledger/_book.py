@@ -281,14 +281,15 @@ class Account:
                 "`delta=`, or a release with `delta=0`."
             )
         limit = self.limits[name]
-        numbers = [to_float(amount), shorten_remaining(limit - self.sums[name], limit)]
+        needed = to_float(amount)
+        left = shorten_remaining(limit - self.sums[name], limit)
         of, total = float(limit), ""
         if self.mu is not None:
             name, of, total = "mu", self.mu, ", as squares of mu add up"
-            numbers = [number**0.5 for number in numbers]
+            needed, left = needed**0.5, float(f"{left**0.5:.9g}")
         # Nine digits are shown if the loss still exceeds the remaining amount.
-        shortened = [float(f"{number:.9g}") for number in numbers]
-        needed, left = shortened if shortened[0] > shortened[1] else numbers
+        shortened = float(f"{needed:.9g}")
+        needed = shortened if shortened > left else needed
         required = f"{name}={needed}"
         # A guarantee for add_remove has another loss in the relation of the budget.
         if self._convert(title, guarantee).relation != guarantee.relation:
