@@ -272,7 +272,7 @@ def test_linked_release_charges_ledger_once(linked, capsys, monkeypatch):
 
 LINKED_MISTAKES = {
     "--max-rows-per-person is required with --events": [],
-    "--max-rows-per-person must be an int >= 1, got 0": ["--max-rows-per-person", 0],
+    "--max-rows-per-person must be at least 1, got 0": ["--max-rows-per-person", 0],
     "visits.csv must have the columns ['name'], which its header lacks": ["--person", "name"],
     "--order-by must name a column of events, got 'sex'": ["--order-by", "sex"],
     "--order-by must name a column of events, got 'hour'": ["--order-by", "hour"],
