@@ -42,7 +42,7 @@ def test_imports_are_few_silent_and_without_optional_packages():
     first, *_, command, ledger, encoder, optional, report = done.stdout.splitlines()
     assert first == "[] ['skdp']"
     assert command == "[] ['skdp', 'skdp.cli', 'skdp.cli._options']"
-    assert ledger == "[] ['_arrays', '_json', 'cli', 'exact', 'privacy']"
+    assert ledger == "[] ['_arrays', '_json', 'cli', 'exact', 'privacy', 'randomness']"
     assert (encoder, optional, report) == ("[]", "[]", "[0.5, 2.0, 0.0, 0.5]")
 
 
