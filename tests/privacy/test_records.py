@@ -230,5 +230,5 @@ def test_guarantee_for_persons_states_its_unit():
     assert four.to("replace").max_rows_per_person == 4
     assert str(replace(four, scope=(None, math.nan, "sex"))).endswith("values of: missing, missing, sex")
     for rows in (0, True, 1.5):
-        with pytest.raises((TypeError, ValueError), match=r"`max_rows_per_person` must be (an integer|at least 1), got"):
+        with pytest.raises((TypeError, ValueError), match="`max_rows_per_person` must be "):
             skdp.PrivacyGuarantee(1.0, max_rows_per_person=rows)
