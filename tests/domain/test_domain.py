@@ -374,7 +374,7 @@ class TestFoundDomains:
         [
             ("guarantee = 1", "`guarantee` must be a table with the keys"),
             ("[guarantee]\nepsilon = 1.0", "`guarantee` must be a table with the keys"),
-            ("[guarantee]\nrecord = '{}'\nrelease_id = ''", "`guarantee`: `text` must be a JSON object with the format"),
+            ("[guarantee]\nrecord = '{}'\nrelease_id = ''", "`guarantee`: `text` must be a JSON object"),
         ],
     )
     def test_invalid_guarantee_raises_an_error(self, table, message):
