@@ -333,11 +333,13 @@ class Interval:
         # Interval([0, 38, 120]) declares edges.
         if np.iterable(low) and not isinstance(low, str) and edges is None:
             low, edges = None, low
-        has_bounds = low is not None or high is not None or bins is not None
-        if has_bounds == (edges is not None):
+        arguments = {"low": low, "high": high, "bins": bins, "edges": edges}
+        given = [name for name, value in arguments.items() if value is not None]
+        has_bounds = {*given} in ({"low", "high"}, {"low", "high", "bins"})
+        if not has_bounds and given != ["edges"]:
             raise ValueError(
-                "Interval requires either `edges`, or `low` and `high` (with `bins`), "
-                f"got {'both' if has_bounds else 'none of them'}."
+                "Interval requires either `edges`, or both `low` and `high` (with "
+                f"`bins`), got {' and '.join(given) or 'none of them'}."
             )
         declared: Any = (low, high) if has_bounds else edges
         if np.iterable(declared) and not isinstance(declared, str):
@@ -575,11 +577,6 @@ def _edges_between(
     low: Any, high: Any, bins: Any, *, is_whole: bool
 ) -> tuple[Any, ...]:
     """Check bounds and a number of bins, and return the edges of equal bins between the bounds."""
-    if low is None or high is None:
-        absent = "low" if low is None else "high"
-        raise ValueError(
-            f"Interval requires both `low` and `high`, or `edges`, got {absent}=None."
-        )
     if bins is not None and (not is_whole_number(bins) or bins < 1):
         raise ValueError(
             f"`bins` of an Interval must be a whole number of at least 1, got {bins!r}."

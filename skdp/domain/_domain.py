@@ -402,7 +402,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: Column 'age': Interval requires both `low` and `high`, or `edges`, got high=None.
+        ValueError: Column 'age': Interval requires either `edges`, or both `low` and `high` (with `bins`), got low.
         """
         content = parse_toml(text)
         domain = cls(

@@ -85,30 +85,17 @@ class ValueCoder:
     def encode(self, column: Any) -> Codes:
         """Return the code of each value of a column of any library, of shape (n_rows,)."""
         library, column = unwrap(column)
-        if library == "polars" and str(column.dtype.base_type()) == "Enum":
-            # The physical integer of a value is its index in the categories.
-            level_codes = self.encode(column.dtype.categories)
-            levels = column.to_physical().fill_null(len(level_codes)).to_numpy()
-            return self._take_codes(level_codes, levels)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
             return self.encode(column.cast(column.type.value_type))
         are_texts = self.value_type == type_of_column(column) == "string"
         if library == "pyarrow" and are_texts:
             return self._encode_arrow_text(column)
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
-            categories = column.dtype.categories
-            if isinstance(categories.dtype, pd.StringDtype):
-                level_codes = self._encode_objects(to_objects(categories.to_list()))
-            else:
-                level_codes = self.encode(pd.Series(categories))
-            return self._take_codes(level_codes, column.array.codes)  # -1 if missing
+            levels = self.encode(pd.Series(column.dtype.categories))
+            codes = np.append(levels, self.dtype.type(self.missing_code))
+            # Missing values have the index -1. Half the time of ``codes[levels]``.
+            return codes.take(column.array.codes, mode="wrap")
         return self._encode_cells(column)
-
-    def _take_codes(self, level_codes: Codes, levels: NDArray[np.integer]) -> Codes:
-        """Return the code of each row from the index of its level; missing values have -1 or ``len(level_codes)``."""
-        codes = np.append(level_codes, self.dtype.type(self.missing_code))
-        # Half the time of ``codes[levels]``.
-        return codes.take(levels, mode="wrap")
 
     def _encode_arrow_text(self, column: Any) -> Codes:
         """Encode strings of pyarrow by declared strings."""

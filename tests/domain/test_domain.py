@@ -328,7 +328,7 @@ class TestDates:
 @pytest.mark.parametrize(
     ("ends", "options", "error", "message"),
     [
-        ((), {}, ValueError, "either `edges`, or `low` and `high`"),
+        ((), {}, ValueError, "either `edges`, or both `low` and `high`"),
         ((0, 1), {"bins": 0}, ValueError, "whole number of at least 1, got 0"),
         ((5, 1), {}, ValueError, "`low` of an Interval must be less than high, got 5 and 1"),
         ((), {"edges": [0, 2.5, 2.5]}, ValueError, "must increase, got 2.5 before 2.5"),
