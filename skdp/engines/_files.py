@@ -91,14 +91,6 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
 
 
-def _search_files(pattern: str) -> list[str]:
-    """List the local files of a pattern; the name of an existing folder, such as "[2020]", is no pattern."""
-    folder, name = os.path.split(pattern)
-    if os.path.isdir(folder):
-        pattern = os.path.join(glob.escape(folder), name)
-    return glob.glob(pattern)
-
-
 def find_files(path: str | os.PathLike[str]) -> tuple[Any, list[str]]:
     """Return the file system and the sorted paths of a file, a folder, or a pattern such as ``part-*.csv``.
 
@@ -113,7 +105,7 @@ def find_files(path: str | os.PathLike[str]) -> tuple[Any, list[str]]:
         found = filesystem.get_file_info(fs.FileSelector(location))
     else:
         is_local = isinstance(filesystem, fs.LocalFileSystem)
-        search = _search_files if is_local else filesystem.handler.fs.glob
+        search = glob.glob if is_local else filesystem.handler.fs.glob
         found = filesystem.get_file_info(search(location))
     files = [
         file

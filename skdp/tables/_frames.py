@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Indices
+from skdp.tables._columns import to_objects
 
 # Interfaces by which libraries exchange tables and columns.
 _TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
@@ -138,19 +139,17 @@ def drop_unused_labels(columns: pd.Index) -> pd.Index:
 
 def index_to_columns(table: pd.DataFrame) -> pd.DataFrame:
     """Move the levels of a row index to columns; a level with the name of a column gets a suffix."""
-    names: list[Any] = []
-    for level in table.index.names:
-        name = "index" if level is None else level
-        while name in names or name in table.columns:
+    index, columns = table.index, table.reset_index(drop=True)
+    for number, level in enumerate(index.names):
+        name: Any = "index" if level is None else level
+        while name in columns:
             name = f"{name}_value"
-        names.append(name)
-    columns = table.reset_index(drop=True)
-    levels = getattr(table.index, "levels", [table.index])
-    for number, (name, level) in enumerate(zip(names, levels, strict=True)):
-        values = table.index.get_level_values(number)
-        # pandas converts integers beside missing values to floats.
-        has_integers = level.dtype.kind in "iu" and values.dtype.kind == "f"
-        columns.insert(number, name, values.astype("Int64") if has_integers else values)
+        values: Any = index.astype(object)
+        if isinstance(index, pd.MultiIndex):
+            # The code -1 is missing. pandas would convert integers beside it to floats.
+            labels = [*index.levels[number], None]
+            values = to_objects(labels)[index.codes[number]]
+        columns.insert(number, name, values)
     return columns
 
 

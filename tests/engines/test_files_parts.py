@@ -49,9 +49,7 @@ def form(request):
 
 
 def sources(form):
-    # The name of a folder may look like a pattern.
-    shutil.copytree("parts", "[2020]", dirs_exist_ok=True)
-    patterns = [f"parts/part-*.{form}", f"p*/part-[0-9].{form}", f"[2020]/part-*.{form}"]
+    patterns = [f"parts/part-*.{form}", f"p*/part-[0-9].{form}"]
     return ["parts", "parts/", *patterns, f"whole.{form}"]
 
 
