@@ -1,6 +1,5 @@
 """The files of a folder or of a pattern are one table."""
 
-import shutil
 from pathlib import Path
 
 import pandas as pd
