@@ -1,6 +1,7 @@
-"""A transformer of another package works in engines, files, audits, curves and statements."""
+"""A transformer of another package works in engines, files, audits, curves and statements; its fields are checked."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import PrivacyLedger, privacy_statement
 from skdp.engines import privatize, tally
-from skdp.local import ReportProtocol
+from skdp.local import Memo, ReportProtocol
 from skdp.testing import check_privatizer
-from tests.outside_transformer import OutsideTransformer
+from tests.outside_transformer import OutsideField, OutsideTransformer
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -70,3 +71,35 @@ def test_statement_trusts_outside_transformers_only_if_named():
     fitted = make_pipeline(make_transformer(), LogisticRegression()).fit(people(100), people(100)["sex"])
     assert "Unprotected columns: job, sex." in str(privacy_statement(fitted))
     assert "Unprotected columns: none." in str(privacy_statement(fitted, trusted=[OutsideTransformer]))
+
+
+# Requirements of a protocol on the fields of another package.
+
+TABLE = pd.DataFrame({"a": ["x", "y"]})
+
+
+class TwoCodesField(OutsideField):
+    def prepare(self, columns):
+        return super().prepare(columns) * 2
+
+
+def test_prepare_with_another_number_of_arrays_raises_an_error():
+    made = type("Two", (OutsideTransformer,), {"field": TwoCodesField})(categories={"a": ["x", "y"]}).fit(TABLE)
+    with pytest.raises(ValueError, match=r"TwoCodesField.prepare must return 1 array.*got 2"):
+        made.transform(TABLE)
+
+
+def test_guarantee_for_unreported_columns_raises_an_error():
+    protocol = OutsideTransformer(categories={"a": ["x", "y"]}).fit(TABLE).protocol_
+    with pytest.raises(ValueError, match=r"Only one of them has 'b'"):
+        replace(protocol, guarantee=replace(protocol.guarantee, scope=("a", "b")))
+
+
+def test_permanent_reports_of_two_fields_share_no_random_bits():
+    """The context of a permanent report consists of class, parameters, columns and declared values."""
+    (field,) = OutsideTransformer(categories={"a": ["x", "y"]}).fit(TABLE).protocol_.fields
+    other_fields = [replace(field, columns=("b",)), replace(field, lie=field.lie + 1)]
+    Memo(bytes(32), "Outside", [field, *other_fields])
+    for other in (field, *other_fields):
+        with pytest.raises(ValueError, match="of two fields must differ"):
+            Memo(bytes(32), "Outside", [other, field, *other_fields])

@@ -21,13 +21,13 @@ from skdp.base import (
     apply_set_output,
     check_choice,
     check_confidence_level,
-    find_bounds,
     limit_blas_threads,
     parse_bounds,
     to_float_columns,
 )
 from skdp.domain import Domain, Interval
 from skdp.local._memo import Memo, PermanentDraws, check_memo
+from skdp.local._protocol_file import make_intervals
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol._fields import (
@@ -43,6 +43,9 @@ from skdp.oracles import NumericMechanism, Optimal, SquareWave
 from skdp.privacy import PrivacyLedger, ReportPair, check_epsilon
 from skdp.randomness import check_size
 from skdp.tables import Table
+
+# Columns of the table of estimated means.
+MEAN_COLUMNS = ["mean", "std_error", "lower", "upper"]
 
 MECHANISMS: dict[str, Any] = {
     "optimal": Optimal,
@@ -185,11 +188,10 @@ class NumberField(Field):
         of reports is their sum, so `size` and `n_reports` are not used.
         """
         index = pd.Index(self.columns, name="column", tupleize_cols=False)
-        names = ["mean", "std_error", "lower", "upper"]
         n = int(sums.sum())
         if n == 0:
             row = [math.nan, math.inf, -math.inf, math.inf]
-            return pd.DataFrame([row], index=index, columns=names)
+            return pd.DataFrame([row], index=index, columns=MEAN_COLUMNS)
         mean = float(sums @ self.numbers) / n
         squares = float(sums @ (self.numbers - mean) ** 2)
         # The variance of the reports includes the noise. A few equal reports have a sample
@@ -200,7 +202,7 @@ class NumberField(Field):
         level = check_confidence_level(confidence_level)
         margin = NormalDist().inv_cdf((1 + level) / 2) * std_error
         row = [mean, std_error, mean - margin, mean + margin]
-        return pd.DataFrame([row], index=index, columns=names)
+        return pd.DataFrame([row], index=index, columns=MEAN_COLUMNS)
 
     def _compute_noise_variances(self) -> Floats:
         """Compute the variance of the reported number for each position of the grid."""
@@ -278,7 +280,7 @@ class NumberField(Field):
 
 def estimate_means(
     protocol: ReportProtocol, tally: ReportTally, confidence_level: float
-) -> dict[Any, pd.DataFrame]:
+) -> pd.DataFrame:
     """Estimate the mean of each numeric column from the sums of its reports, as a table with one row per column."""
     means = {}
     for field, sums, size in zip(
@@ -288,7 +290,10 @@ def estimate_means(
             means[field.name] = field.estimate(
                 sums, size, tally.n_reports, confidence_level=confidence_level
             )
-    return {name: means[name] for name in protocol.columns if name in means}
+    if not means:
+        index = pd.Index([], name="column")
+        return pd.DataFrame(columns=MEAN_COLUMNS, index=index, dtype=float)
+    return pd.concat([means[name] for name in protocol.columns if name in means])
 
 
 def distribute_bins(steps: int, n_bins: int) -> Floats:
@@ -542,10 +547,7 @@ class NumericPerturber(ReportTransformer):
                 "`bounds` must be a dict or a Domain, which name the columns, if the "
                 f"table is not in memory; got {type(bounds).__name__}."
             )
-        columns = {}
-        for name, pair in bounds.items():
-            columns[name] = Interval(*find_bounds(pair, name), real=True)
-        return Domain(columns)
+        return Domain(make_intervals(bounds))
 
     def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
         """Make a dataframe with one row for `fit`, if no table is in memory; the values are not used."""
@@ -590,8 +592,7 @@ class NumericPerturber(ReportTransformer):
         **Privacy.** Post-processing of reports uses no budget.
         """
         _, tally = self._read_reports(reports)
-        means = estimate_means(self.protocol_, tally, confidence_level)
-        return pd.concat(list(means.values()))
+        return estimate_means(self.protocol_, tally, confidence_level)
 
     def estimate_distribution(
         self, reports: Any, *, n_bins: int | None = None

@@ -333,7 +333,28 @@ class OracleEncoder(CategoryTransformer):
             have the same sum in each column.
         """
         check_is_fitted(self)
-        return compute_variances(self.protocol_, counts)
+        oracles = self.protocol_.oracles
+        stops = np.cumsum([oracle.k for oracle in oracles])
+        cells = np.asarray(counts, float)
+        if cells.shape != (stops[-1],):
+            raise ValueError(
+                f"`counts` must have shape ({stops[-1]},), got {cells.shape}."
+            )
+        parts = np.split(cells, stops[:-1])
+        totals = list(map(np.sum, parts))
+        if (cells < 0).any() or not np.allclose(totals, totals[0]):
+            raise ValueError(
+                "`counts` must be at least 0, and have the same sum in each column."
+            )
+        n = totals[0]
+        # With strategy="sample", a record reports each field with the same probability.
+        size = n if self.protocol_.sampling is None else n / len(oracles)
+        estimates = []
+        for oracle, part in zip(oracles, parts, strict=True):
+            reported = part * size / n
+            noise = oracle.variance(reported, size)
+            estimates.append(SampledCounts.from_sample(reported, noise, size, n))
+        return SampledCounts.concatenate(estimates).variances
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact transition probabilities of the reports.
@@ -383,31 +404,3 @@ def check_several_values(domain: Domain) -> None:
                 f"Column {name!r} must have at least 2 categories, got 1{origin}. Add "
                 "categories or drop the column."
             )
-
-
-def compute_variances(protocol: ReportProtocol, counts: ArrayLike) -> Floats:
-    """Compute the variances of unbiased counts for given true counts of the values of all oracles.
-
-    `counts` has the counts of the first oracle, then of the second, and so on. It has
-    the shape (n_cells,), like the result.
-    """
-    oracles = protocol.oracles
-    stops = np.cumsum([oracle.k for oracle in oracles])
-    cells = np.asarray(counts, float)
-    if cells.shape != (stops[-1],):
-        raise ValueError(f"`counts` must have shape ({stops[-1]},), got {cells.shape}.")
-    parts = np.split(cells, stops[:-1])
-    totals = list(map(np.sum, parts))
-    if (cells < 0).any() or not np.allclose(totals, totals[0]):
-        raise ValueError(
-            "`counts` must be at least 0, and have the same sum in each column."
-        )
-    n = totals[0]
-    # With strategy="sample", a record reports each field with the same probability.
-    size = n if protocol.sampling is None else n / len(oracles)
-    estimates = []
-    for oracle, part in zip(oracles, parts, strict=True):
-        reported = part * size / n
-        noise = oracle.variance(reported, size)
-        estimates.append(SampledCounts.from_sample(reported, noise, size, n))
-    return SampledCounts.concatenate(estimates).variances

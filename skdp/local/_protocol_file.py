@@ -20,6 +20,7 @@ from skdp._json import (
     value_from_json,
     value_to_json,
 )
+from skdp.base import find_bounds
 from skdp.domain import (
     Categories,
     Domain,
@@ -231,8 +232,10 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
         fields = dict(release)
         by_parameter.setdefault(fields.pop("parameter"), []).append(fields)
     for name, releases in by_parameter.items():
-        domain = _make_domain(name, parameters[name])
-        parameters[name] = add_guarantee(domain, releases)
+        declared = parameters[name]
+        if name == "bounds":
+            declared = make_intervals(declared)
+        parameters[name] = add_guarantee(Domain(declared), releases)
     transformer = transformer_class(**parameters)
     if content["permanent"] is True:
         # The JSON does not contain the key. A new key makes permanent reports different.
@@ -248,13 +251,12 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
     return transformer
 
 
-def _make_domain(parameter: str, declared: Mapping[Any, Any]) -> Domain:
-    """Make a domain from the parameter `categories` or `bounds`."""
-    if parameter == "bounds":
-        declared = {
-            name: Interval(*pair, bins=1, real=True) for name, pair in declared.items()
-        }
-    return Domain(declared)
+def make_intervals(bounds: Mapping[Any, Any]) -> dict[Any, Interval]:
+    """Return the bounds of each column, (low, high) or an Interval, as an Interval of real numbers."""
+    intervals = {}
+    for name, pair in bounds.items():
+        intervals[name] = Interval(*find_bounds(pair, name), bins=1, real=True)
+    return intervals
 
 
 def _fit_declared(

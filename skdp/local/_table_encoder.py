@@ -20,7 +20,7 @@ from skdp.base import (
     make_domain,
     parse_bounds,
 )
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain
 from skdp.local._numeric import NumberField, estimate_means, make_mechanism
 from skdp.local._oracle_encoder import (
     Categories,
@@ -28,6 +28,7 @@ from skdp.local._oracle_encoder import (
     check_several_values,
     encode_handle_unknown,
 )
+from skdp.local._protocol_file import make_intervals
 from skdp.local._transformer import CategoryTransformer
 from skdp.local.protocol._count_estimation import (
     InferenceTarget,
@@ -566,10 +567,7 @@ class LocalTableEncoder(CategoryTransformer):
         else:
             bounds = check_bounds(self.bounds)
             categories = dict(self._domain_of_categories())
-        numbers = {
-            name: Interval(*pair, bins=1, real=True) for name, pair in bounds.items()
-        }
-        return Domain(categories | numbers)
+        return Domain(categories | make_intervals(bounds))
 
     def _estimate(
         self,
@@ -688,10 +686,4 @@ class LocalTableEncoder(CategoryTransformer):
         **Privacy.** Post-processing of reports uses no budget.
         """
         _, tally = self._read_reports(reports)
-        means = estimate_means(self.protocol_, tally, confidence_level)
-        if not means:
-            names = ["mean", "std_error", "lower", "upper"]
-            return pd.DataFrame(
-                columns=names, index=pd.Index([], name="column"), dtype=float
-            )
-        return pd.concat(list(means.values()))
+        return estimate_means(self.protocol_, tally, confidence_level)

@@ -5,10 +5,12 @@ from fractions import Fraction
 from itertools import combinations, islice
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import skdp
 from skdp.exact import exp_bounds, log_upper
 from skdp.oracles import (
     FrequencyOracle,
@@ -24,6 +26,7 @@ from skdp.oracles import (
 from skdp.randomness import MAX_ROWS, ONE, RowStreams, SeededSource
 from tests.conftest import ScriptedSource
 from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
+from tests.oracles.outside_oracle import FlippedBits
 
 SOME = [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)]
 TWO_ROUNDS = {"two rounds": lambda k, epsilon: TwoRoundUnaryEncoding(UnaryEncoding(k, 2 * epsilon), epsilon)}
@@ -316,3 +319,18 @@ def test_misreport_probability_is_the_smallest_within_epsilon(epsilon, weight):
     lower, _ = exp_bounds(min(epsilon, 1000))
     assert ratio(threshold) <= lower
     assert threshold == 1 or ratio(threshold - 1) >= lower
+
+
+@pytest.mark.parametrize("memoize", [False, True])
+def test_registered_oracle_is_an_encoder(monkeypatch, memoize):
+    """An oracle of another package gets permanent reports by its registration alone."""
+    monkeypatch.setitem(skdp.oracles.ORACLES, "outside", FlippedBits)
+    k, n = 5, 4_000
+    codes = np.repeat(np.arange(k), [n // 2, n // 4, n // 8, n // 16, n // 16])
+    frame = pd.DataFrame({"x": codes})
+    given = {"memoize": True, "secret_key": skdp.SecretKey(bytes(16))} if memoize else {"random_state": 0}
+    encoder = skdp.FrequencyOracleEncoder(1.0, oracle="outside", categories={"x": range(k)}, **given).fit(frame)
+    reports = encoder.transform(frame, person=list(range(n)) if memoize else None)
+    assert list(reports) == [f"x_{value}" for value in range(k)]
+    estimate = encoder.estimate_counts(reports)
+    assert (abs(estimate["count"] - np.bincount(codes)) < 5 * estimate["std_error"]).all()

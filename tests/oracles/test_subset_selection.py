@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.exact import exp_bounds
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE, SeededSource
 from tests.oracles.conftest import all_reports, check_channel
@@ -21,15 +20,6 @@ def test_every_set_is_within_epsilon(epsilon):
         assert oracle.epsilon == pytest.approx(min(epsilon, math.log(1 + Fraction(k, size) * (ONE - 1))), rel=1e-3)
         shares = np.array(oracle.channel()[0]) @ all_reports(oracle).astype(object)
         assert (oracle.p, oracle.q) == (shares[0], shares[1])
-
-
-@pytest.mark.parametrize("epsilon", [1e-18, 1e-12, 1.0, 40.0])
-def test_misreport_probability_is_the_smallest_within_epsilon(epsilon):
-    for k, size in SIZES:
-        oracle = SubsetSelection(k, epsilon, subset_size=size)
-        assert oracle.worst_ratio <= exp_bounds(epsilon)[0]
-        less = oracle.lie - Fraction(1, ONE)
-        assert less == 0 or 1 + Fraction(k, size) * (1 - less) / less > exp_bounds(epsilon)[1]
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 7, 14, 40, 100])
