@@ -14,6 +14,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score, roc_curve
 
 from skdp import DPGroupBy, DPHistogram, Interval, RandomizedResponseEncoder
 from skdp.metrics import fairness_from_counts, joint_distribution, score_bins, scores_from_counts
+from skdp.testing import replay_release
 from tests.conftest import quick_first
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -328,6 +329,14 @@ def test_intervals_of_reports_cover(reported):
 
 
 # --- privacy ----------------------------------------------------------------------------------------------------------
+
+
+def test_release_of_scores_replays_on_all_neighbors():
+    """A row changes one count by 1, so equal releases of neighbors have noise that differs by 1 in one cell."""
+    rows = draw_rows(6, 8)[["score", "label"]]
+    release = DPHistogram(1.0, domain={"score": score_bins(), "label": [0, 1]})
+    for row in range(len(rows)):
+        assert replay_release(release, rows, rows.drop(row)).passed
 
 
 def test_errors_do_not_contain_a_score():
