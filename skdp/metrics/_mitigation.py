@@ -16,10 +16,11 @@ from skdp.base import (
     Privileged,
     TableLike,
     check_choice,
+    check_row_order,
 )
 from skdp.local import ReportTransformer
 from skdp.metrics._aif360 import import_optional
-from skdp.metrics._labels import find_positive_label, parse_weights
+from skdp.metrics._labels import find_positive_label, parse_classes, parse_weights
 from skdp.metrics._reported_groups import (
     check_encoder,
     debias_groups,
@@ -140,18 +141,21 @@ def private_threshold_optimizer(
     {('Female', 0): 0.23, ('Female', 1): 0.66, ('Male', 0): 0.25, ('Male', 1): 0.67}
     """
     postprocessing = import_optional("fairlearn.postprocessing")
+    check_row_order(y_true=y_true, reports=reports)
+    labels = parse_classes(y_true, "y_true")
+    label = find_positive_label(positive_label, y_true=labels)
+    positive = labels.isin([label]).to_numpy(np.int8)
     joint = joint_distribution(
-        y_true, y_pred, reports, encoder, columns=columns, sample_weight=sample_weight
+        positive, y_pred, reports, encoder, columns=columns, sample_weight=sample_weight
     )
-    labels, scores = (joint.index.unique(name) for name in ("y_true", "y_pred"))
+    scores = joint.index.unique("y_pred")
     if scores.dtype.kind not in "biuf":
         raise ValueError(
             "`y_pred` must be numeric, predictions of 0 and 1 or scores, got dtype "
             f"{scores.dtype}."
         )
-    # A Series, because ``1 in pd.Index([False, True])`` is False.
-    label = find_positive_label(positive_label, y_true=pd.Series(labels))
-    rows = _expand_rows(joint, len(joint) // (len(labels) * len(scores)))
+    n_groups = len(joint) // (joint.index.unique("y_true").size * len(scores))
+    rows = _expand_rows(joint, n_groups)
     _, _, *names = joint.index.names
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=_Scores(),
@@ -160,8 +164,8 @@ def private_threshold_optimizer(
         **{"constraints": "equalized_odds"} | options,
     )
     groups = rows[names[0]] if len(names) == 1 else rows[names]
-    y = rows["y_true"].isin([label]).astype(np.int8)
-    return optimizer.fit(rows[["y_pred"]].astype(float), y, sensitive_features=groups)
+    X = rows[["y_pred"]].astype(float)
+    return optimizer.fit(X, rows["y_true"], sensitive_features=groups)
 
 
 def _expand_rows(joint: pd.DataFrame, n_groups: int) -> pd.DataFrame:

@@ -161,13 +161,13 @@ def _convert_counts(values: Any, name: str) -> Floats:
 
 def _match_labels(true: pd.Index, estimate: pd.Index) -> Indices:
     """Return the index of each true label among the labels of the estimate."""
-    labels, others = (
+    labels, estimate_labels = (
         pd.Index(convert_labels(index), dtype=object, tupleize_cols=False)
         for index in (true, estimate)
     )
-    if not (labels.is_unique and others.is_unique):
+    if not (labels.is_unique and estimate_labels.is_unique):
         raise ValueError("`true` and `estimate` must have distinct labels.")
-    indices = others.get_indexer(labels)
+    indices = estimate_labels.get_indexer(labels)
     if (indices < 0).any():
         raise ValueError(
             "`true` and `estimate` must have the same labels. Use "
@@ -593,9 +593,9 @@ def _split_target(
     )
 
 
-def _check_equal_names(label: str, names: list[Any], others: list[Any]) -> None:
+def _check_equal_names(label: str, names: list[Any], columns: list[Any]) -> None:
     """Raise an error if a table does not have the column names of the synthetic table."""
-    if different := set(names) ^ set(others):
+    if different := set(names) ^ set(columns):
         raise ValueError(
             f"`{label}` and `synthetic` must have the same columns, got columns in one of "
             f"them only: {sorted(different, key=str)}."
