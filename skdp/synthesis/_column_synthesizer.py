@@ -35,7 +35,7 @@ from skdp.domain import Domain, DomainLike, Interval, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.readers import load_large
-from skdp.synthesis.answers._file import describe_shapes, read_shapes
+from skdp.synthesis.answers._file import describe_counts, read_counts
 from skdp.synthesis.answers._synthetic_rows import (
     MAX_ROUNDS,
     DrawnRows,
@@ -338,7 +338,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 source=source,
             )
             # Post-process: the private values are not used from here on.
-            tails, self._shapes = numbers.estimate(marginals)
+            singles = [(column,) for column in range(len(private))]
+            self._singles = [m for m in marginals if m.clique in singles]
+            self._numbers = numbers
+            tails, self._shapes = numbers.estimate(self._singles)
             fit = partial(fit_columns, tails=tails, n_rows=records.n_records)
             model = fit(marginals, sizes=joint.sizes, public=codes)
             self._model = model
@@ -413,16 +416,15 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 fitted[name] = vars(self)[name]
         if not fitted:
             return {}
-        return fitted | {
-            "tables": self._model.describe(),
-            "shapes": describe_shapes(self.domain_.select(self.columns), self._shapes),
-        }
+        private = self.domain_.select(self.columns)
+        fitted |= describe_counts(private, self._singles, self._numbers)
+        return fitted | {"tables": self._model.describe()}
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the parts from `skdp.load`, the tables of the model and fitted attributes by name, and set them."""
         parts = dict(fitted)
         tables = parts.pop("tables")
-        shapes = parts.pop("shapes")
+        counts = {name: parts.pop(name) for name in ("marginals", "cells")}
         if not parts.keys() <= {*_SAVED_ATTRIBUTES}:
             raise ValueError(
                 "The fitted attributes must be the attributes of a DPColumnSynthesizer."
@@ -436,7 +438,11 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             if name in parts["_columns"] and name not in private.columns:
                 sizes.append(len(domain[name]) + 1)
         self._model = ColumnModel.read(tables, sizes, len(private.columns))
-        self._shapes = read_shapes(private, shapes)
+        is_gaussian = parts["guarantee_"].rho is not None
+        self._singles, self._numbers = read_counts(
+            counts, private, is_gaussian=is_gaussian
+        )
+        _, self._shapes = self._numbers.estimate(self._singles)
         for name, part in parts.items():
             setattr(self, name, part)
         self._calls = CallCounter()

@@ -255,16 +255,15 @@ class TestRows:
     @pytest.mark.parametrize(
         ("part", "change", "message"),
         [
-            ("proportions", lambda proportions: -proportions, "must add up to 1"),
-            ("proportions", lambda proportions: 2 * proportions, "must add up to 1"),
-            ("proportions", lambda proportions: proportions[1:], "must be finite and have the shape"),
             ("edges", lambda edges: edges[:1] + edges[-1:], "have different edges"),
+            ("levels", lambda levels: [{**levels[0], "counts": np.zeros(2)}], "must be finite and have the shape"),
+            ("levels", lambda levels: [{**levels[0], "std_error": 0.0}], "must be a positive number"),
         ],
     )
     def test_damaged_distributions_of_numbers_raise_an_error(self, part, change, message):
         def damage(content):
-            shape = content["fitted"]["shapes"][0]
-            shape[part] = change(shape[part])
+            cells = content["fitted"]["cells"][0]
+            cells[part] = change(cells[part])
 
         data = forge_file(save_bytes(synthesizer(["age"]).fit(people(100))), damage)
         with pytest.raises(ValueError, match=message):
