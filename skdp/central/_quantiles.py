@@ -37,10 +37,9 @@ from skdp.tables import Table
 VALUE_MASS = 1 << 32
 
 
-# Binary logarithms for the division of a budget between quantiles and their intervals: of the
-# number of candidates of an endpoint times the odds of 95 %; and of the largest number of
-# candidates of a quantile, a million distances between neighboring values.
-ENDPOINT_LOG_CANDIDATES = Fraction(10)
+# Binary logarithm of the largest number of candidates of a quantile, a million distances
+# between neighboring values. An endpoint has half as much: its candidates times the odds of
+# 95 %. Both divide a budget between quantiles and their intervals.
 MAX_LOG_CANDIDATES = Fraction(20)
 
 # The number of octaves with equal lengths on the line of candidates, below the largest
@@ -459,7 +458,7 @@ class QuantilePlan:
             # The error of a choice in ranks is proportional to the logarithm of its number of
             # candidates, so its part of the budget is proportional to it, too.
             of_quantiles = n_levels * self._log_candidates
-            whole = of_quantiles + 2 * n_quantiles * ENDPOINT_LOG_CANDIDATES
+            whole = of_quantiles + n_quantiles * MAX_LOG_CANDIDATES
             parts = [
                 (of_quantiles / whole, n_levels),
                 (1 - of_quantiles / whole, 2 * n_quantiles),

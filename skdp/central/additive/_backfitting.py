@@ -443,7 +443,6 @@ def shrink_bound(
     assert start.bound_noise is not None
     error = to_float(start.bound_noise.std)
     counts = start.bound_noise.add_floats(source, count_by_size(sizes))
-    counts = drop_small(counts, error)
     n_rows = start.n_rows
     # At most 2 % of the residuals are clipped.
     limit, mean_square = choose_residual_limit(counts, error, n_rows, 0.02 * n_rows)
@@ -457,16 +456,6 @@ def shrink_bound(
     if limit >= before:
         return residuals
     return NumberResiduals(int(limit * TARGET_UNIT) + 1, variance)
-
-
-def drop_small(counts: Floats, error: float) -> Floats:
-    """Replace noisy counts of residuals by 0 that are much smaller than most residuals, if these may be noise."""
-    if counts.max() >= 6 * error:
-        return counts
-    # Most residuals are in three adjacent counts, because their limits are powers of 2.
-    sums = np.convolve(counts, np.ones(3))[: len(counts)]
-    is_small = np.arange(len(counts)) < np.argmax(sums) - 3
-    return np.where(is_small, 0.0, counts)
 
 
 class _Constant:
