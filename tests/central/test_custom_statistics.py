@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -178,40 +178,6 @@ class TestMedian:
                 assert proposal_delta(epsilon, proposed[table], proposed[other]) <= 0.05 * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"delta": 0}, "`delta` must be in"),
-        ({"epsilon": -1}, "epsilon"),
-        ({"bounds": (5, 5)}, "bounds"),
-        ({"bounds": [(0, 1), (0, 2)]}, "bounds"),
-        ({"statistic": "median"}, "`statistic` must be"),
-        ({"statistic": np.median}, "a callable with a callable `local_sensitivity`"),
-        ({"X": np.ones((3, 2))}, "one column"),
-        ({"X": ["8.5123"]}, "contains text or other objects"),
-        ({"X": np.array([0.25, "8.5123", np.nan], object)}, "contains text or other objects"),
-        ({"statistic": lambda X: X["8.5123"], "local_sensitivity": lambda X, k: 1}, "must return finite numbers"),
-        ({"statistic": np.mean, "local_sensitivity": lambda X, k: math.nan}, "must return finite numbers"),
-        ({"ledger": 3}, "ledger"),
-    ],
-)
-@pytest.mark.parametrize("release", [propose_test_release, smooth_sensitivity_release])
-def test_invalid_arguments_raise_before_charge(release, parameters, message):
-    ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
-    options = {"statistic": "mean", "X": np.array([8.5123, 1.0]), "bounds": (0, 10), "epsilon": 1.0, "delta": 1e-6}
-    if release is propose_test_release:
-        options["sensitivity"] = 1.0
-    with pytest.raises((TypeError, ValueError), match=message) as caught:
-        release(**options | {"ledger": ledger} | parameters)
-    assert "8.5123" not in str(caught.value)
-    assert ledger.spent == (0, 0)
-
-
-def test_too_small_epsilon_of_smooth_sensitivity_raises_an_error():
-    with pytest.raises(ValueError, match="`epsilon` must be larger"):
-        smooth_sensitivity_release("mean", np.ones(9), bounds=(0, 1), epsilon=1e-7, delta=1e-6)
-
-
 @pytest.mark.parametrize("release", [propose_test_release, smooth_sensitivity_release])
 def test_charge_equals_the_guarantee_and_precedes_the_draw(release):
     ledger = PrivacyLedger(epsilon=1.5, delta=1e-5)
@@ -319,24 +285,53 @@ class TestSampleAndAggregate:
         assert release.std_error == pytest.approx([alone * math.hypot(1, share / 2) for share in (0.2, 0.4)], rel=0.05)
 
 
+RELEASES = {
+    "chunks": partial(sample_and_aggregate, n_chunks=50),
+    "proposal": partial(propose_test_release, sensitivity=1.0, delta=1e-6),
+    "smooth": partial(smooth_sensitivity_release, delta=1e-6),
+}
+MISTAKES = [
+    ({"epsilon": -1}, "epsilon"),
+    ({"bounds": (5, 5)}, "bounds"),
+    ({"bounds": None}, "one pair per output, got None"),
+    ({"bounds": np.empty((0, 2))}, r"`bounds` must be a pair \(low, high\), or one pair per output"),
+    ({"ledger": 3}, "ledger"),
+    ({"random_state": 1.5}, "random_state"),
+]
+OF_CHUNKS = [
+    ({"statistic": "mean"}, "`statistic` must be callable"),
+    ({"X": np.array(8.5123)}, "X must be a dataframe or an array of rows"),
+    ({"n_chunks": 0}, "n_chunks"),
+    ({"y": [1]}, "same number of rows"),
+    ({"X": np.ma.zeros((3, 1))}, "masked array"),
+    ({"X": pl.DataFrame({"a": [1]}).lazy()}, "skdp.engines"),
+]
+OF_SENSITIVITIES = [
+    ({"delta": 0}, "`delta` must be in"),
+    ({"bounds": [(0, 1), (0, 2)]}, "bounds"),
+    ({"statistic": "median"}, "`statistic` must be"),
+    ({"statistic": np.median}, "a callable with a callable `local_sensitivity`"),
+    ({"X": np.ones((3, 2))}, "one column"),
+    ({"X": ["8.5123"]}, "contains text or other objects"),
+    ({"X": np.array([0.25, "8.5123", np.nan], object)}, "contains text or other objects"),
+    ({"statistic": lambda X: X["8.5123"], "local_sensitivity": lambda X, k: 1}, "must return finite numbers"),
+    ({"statistic": np.mean, "local_sensitivity": lambda X, k: math.nan}, "must return finite numbers"),
+]
+
+
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("name", "parameters", "message"),
     [
-        ({"statistic": "mean"}, "`statistic` must be callable"),
-        ({"bounds": (1, 0)}, "bounds"),
-        ({"bounds": None}, "one pair per output, got None"),
-        ({"bounds": np.empty((0, 2))}, r"`bounds` must be a pair \(low, high\), or one pair per output"),
-        ({"X": np.array(8.5123)}, "X must be a dataframe or an array of rows"),
-        ({"n_chunks": 0}, "n_chunks"),
-        ({"y": [1]}, "same number of rows"),
-        ({"X": np.ma.zeros((3, 1))}, "masked array"),
-        ({"X": pl.DataFrame({"a": [1]}).lazy()}, "skdp.engines"),
-        ({"random_state": 1.5}, "random_state"),
+        *[("chunks", *mistake) for mistake in MISTAKES + OF_CHUNKS],
+        *[(name, *mistake) for name in ("proposal", "smooth") for mistake in MISTAKES + OF_SENSITIVITIES],
+        ("smooth", {"epsilon": 1e-7}, "`epsilon` must be larger"),
     ],
 )
-def test_invalid_arguments_of_chunks_raise_before_charge(parameters, message):
+def test_invalid_arguments_raise_before_charge(name, parameters, message):
     ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
+    statistic = np.mean if name == "chunks" else "mean"
+    options = {"statistic": statistic, "X": np.array([8.5123, 1.0]), "bounds": (0, 10), "epsilon": 1.0}
     with pytest.raises((TypeError, ValueError), match=message) as caught:
-        aggregate(**{"ledger": ledger} | parameters)
+        RELEASES[name](**options | {"ledger": ledger} | parameters)
     assert "8.5123" not in str(caught.value)
     assert ledger.spent == (0, 0)

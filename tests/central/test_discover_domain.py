@@ -406,17 +406,12 @@ def test_found_whole_numbers_beyond_2_to_the_52_are_real():
 TEXTS = ["clerk"] * 3 + ["nurse"] * 2 + [None] * 4
 TEXT_COLUMNS = {
     "str": pd.Series(TEXTS, dtype="str"),
-    "string of Python": pd.Series(TEXTS, dtype="string[python]"),
-    "string of Arrow": pd.Series(TEXTS, dtype="string[pyarrow]"),
     "object": pd.Series(TEXTS, dtype=object),
     "object with other objects": pd.Series([*TEXTS, 1, True, b"clerk", 2.5], dtype=object),
     "category": pd.Series(TEXTS, dtype=pd.CategoricalDtype(["smith", "nurse", "clerk"])),
-    "view in pandas": pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string_view())),
     "dictionary in pandas": pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))),
     "polars": pl.Series("count", TEXTS),
-    "polars categories": pl.Series("count", TEXTS, dtype=pl.Categorical),
     "Arrow": pa.chunked_array([pa.array(TEXTS, pa.large_string())]),
-    "Arrow views": pa.chunked_array([pa.array(TEXTS, pa.string_view())]),
     "Arrow dictionary": pa.chunked_array(
         [pa.array(TEXTS[:3]).dictionary_encode(), pa.array(TEXTS[3:]).dictionary_encode()]
     ),

@@ -199,7 +199,7 @@ def test_order_of_rows_does_not_change_exact_sums(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["mean", "scaler", "groups"])
-def test_sums_of_columns_are_equal_for_all_sizes_of_blocks(name, monkeypatch):
+def test_sums_of_columns_are_equal_for_all_orders_and_sizes_of_blocks(name, monkeypatch):
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(500, 3)) * [1, 1e-300, 1e6]
     numbers[rng.random(numbers.shape) < 0.1] = np.nan
@@ -213,8 +213,8 @@ def test_sums_of_columns_are_equal_for_all_sizes_of_blocks(name, monkeypatch):
     }[name]
     table = frame if name == "groups" else frame[["a", "b", "c"]]
     found = []
-    for block in (1 << 17, 3 * 4):
+    for block, rows in ((1 << 17, table), (3 * 4, table.sample(frac=1, random_state=0))):
         monkeypatch.setattr("skdp.central._sums.BLOCK", block)
-        fitted = estimator.fit(table)
+        fitted = estimator.fit(rows)
         found.append(joblib.hash({name: value for name, value in vars(fitted).items() if name.endswith("_")}))
     assert found[0] == found[1]
