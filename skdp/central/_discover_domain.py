@@ -413,7 +413,7 @@ def find_intervals(
     # Cells of the second pass are narrow near the noisy median of the first one.
     first_bounds, cells = {}, {}
     for name, counts in first_counts.items():
-        first = NoisyCellCounts.measure(first_cells, counts, first_noise, source)
+        first = NoisyCellCounts(first_cells, counts, first_noise, source)
         bounds = first_bounds[name] = first.find_bounds()
         cells[name] = Cells(SECOND_CELLS_PER_OCTAVE)
         if bounds is not None:
@@ -422,7 +422,7 @@ def find_intervals(
                 cells[name] = Cells(SECOND_CELLS_PER_OCTAVE, median)
     intervals = {}
     for name, counts in counts_of(cells).items():
-        second = NoisyCellCounts.measure(cells[name], counts, second_noise, source)
+        second = NoisyCellCounts(cells[name], counts, second_noise, source)
         bounds = second.find_bounds() or first_bounds[name]
         if bounds is not None:
             low, high, _ = bounds
@@ -604,23 +604,17 @@ class Cells:
         return np.concatenate([-distances[::-1], distances])
 
 
-@dataclass(frozen=True, eq=False)
 class NoisyCellCounts:
     """Noisy counts of the numbers of a column by cell."""
 
-    cells: Cells
-    # Counts of the cells in ascending order, and then of missing values.
-    counts: Floats
-    # The standard deviation of each count.
-    error: float
-
-    @classmethod
-    def measure(
-        cls, cells: Cells, counts: Integers, noise: Noise, source: ByteSource
-    ) -> NoisyCellCounts:
-        """Add noise to the counts of a column by cell, (n_cells + 1,) with the missing values last."""
-        error = to_float(max(noise.std, Fraction(1, 2)))
-        return cls(cells, noise.add_floats(source, counts), error)
+    def __init__(
+        self, cells: Cells, counts: Integers, noise: Noise, source: ByteSource
+    ) -> None:
+        """Add noise to the counts of cells in ascending order, (n_cells + 1,) with the missing values last."""
+        self.cells = cells
+        self.counts = noise.add_floats(source, counts)
+        # The standard deviation of each count.
+        self.error = to_float(max(noise.std, Fraction(1, 2)))
 
     @property
     def has_missing(self) -> bool:

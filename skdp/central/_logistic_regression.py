@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,7 +27,6 @@ from skdp.central._rows import (
     WeightedRows,
     bound_products,
     choose_limit,
-    count_norms,
     explain_dependence,
     explain_noise,
     invert,
@@ -459,7 +457,7 @@ class Descent:
         n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(counts.std)
         norms = factors**2 * (squares + constant)
         square, _ = choose_limit(
-            partial(count_norms, squares=norms),
+            norms,
             rows.square,
             counts,
             source,

@@ -270,7 +270,7 @@ def _noisy_covariance(
     limits = {"max_fraction": max_fraction, "max_longer": max_long_rows}
     rows, middle, _, error_of_rows = center_rows(rows, budget, source, **limits)
     sizes = Noise.from_budget(budget * Fraction(1, 32))
-    square, _ = choose_limit(rows.counts, rows.largest_square, sizes, source, **limits)
+    square, _ = choose_limit(rows.squares, rows.largest_square, sizes, source, **limits)
     # A small constant leaves more precision to the products of columns. Half or twice the
     # constant changes the components by less than their noise.
     constant = max(math.isqrt(square) // 4, 1)

@@ -145,10 +145,6 @@ class Rows:
         shortened = np.sqrt(square / np.maximum(self.squares, 1)) * (1 - 2.0**-40)
         return np.where(self.squares > square, shortened, 1.0)
 
-    def counts(self, limits: Sequence[int]) -> Integers:
-        """Count the rows by squared norm between successive ascending limits; the last count includes longer rows."""
-        return count_norms(limits, self.squares)
-
     def total(self, square: int) -> Integers:
         """Sum the rows, (n_columns,); longer rows are shortened to the L2 norm whose square is `square`."""
         factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
@@ -325,7 +321,7 @@ def whiten(
     scaled = rows if (scales == 1).all() else rows.rotate(np.diag(scales))
     norms = Noise.gaussian(mu_squared / 64)
     square, _ = choose_limit(
-        scaled.counts, scaled.largest_square, norms, source, **limits
+        scaled.squares, scaled.largest_square, norms, source, **limits
     )
     # A scaled value may be as large as its row.
     largest = math.isqrt(square) + 1
@@ -349,7 +345,7 @@ def whiten(
     covariance = (vectors * expected) @ vectors.T
     rows = rows.rotate(axes)
     norms = Noise.gaussian(mu_squared / 32)
-    square, _ = choose_limit(rows.counts, rows.largest_square, norms, source, **limits)
+    square, _ = choose_limit(rows.squares, rows.largest_square, norms, source, **limits)
     return rows, square, middle, axes, covariance
 
 
@@ -368,7 +364,7 @@ def center_rows(
     """
     sizes = Noise.from_budget(budget * Fraction(1, 32))
     square, n_rows = choose_limit(
-        rows.counts,
+        rows.squares,
         rows.largest_square,
         sizes,
         source,
@@ -387,15 +383,8 @@ def center_rows(
     return rows.center(middle), middle, n_rows, error
 
 
-def count_norms(limits: Sequence[int], squares: Floats) -> Integers:
-    """Count the squared norms between successive ascending limits; the last count includes longer rows."""
-    # Faster than a search for each row.
-    within = [np.count_nonzero(squares <= limit) for limit in limits[:-1]]
-    return np.diff([0, *within, len(squares)])
-
-
 def choose_limit(
-    count: Callable[[Sequence[int]], Integers],
+    squares: Floats,
     largest: int,
     noise: Noise,
     source: ByteSource,
@@ -403,16 +392,16 @@ def choose_limit(
     max_fraction: float = 1.0,
     max_longer: float,
 ) -> tuple[int, float]:
-    """Choose the smallest limit of the norm that few rows exceed, by noisy counts of their squared norms.
+    """Choose the smallest limit of the norm that few rows exceed, by noisy counts of their squared norms, (n_rows,).
 
-    `count` counts the rows between successive limits; the last count includes longer rows. At most `max_fraction` of
-    the rows and at most `max_longer` rows exceed the limit, up to noise. The squares of the limits are `largest`
-    divided by powers of 2**(1/3). Return the square of the limit, and the noisy number of rows.
+    At most `max_fraction` of the rows and at most `max_longer` rows exceed the limit, up to noise. The squares of the
+    limits are `largest` divided by powers of 2**(1/3). Return the square of the limit, and the noisy number of rows.
     """
     limits = [int(largest * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     # A row is counted between two of the limits, or above the last but one, so adding it
     # changes one count by 1.
-    counts = noise.add(source, count(limits).tolist())
+    within = [np.count_nonzero(squares <= limit) for limit in limits[:-1]]
+    counts = noise.add(source, np.diff([0, *within, len(squares)]).tolist())
     n_rows = to_float(max(sum(counts), 0))
     n_longer = sum(counts) - np.cumsum(np.array(counts, object))
     is_rare = n_longer <= min(max_fraction * n_rows, max_longer)
