@@ -44,8 +44,8 @@ from skdp.tables import is_frame, wrap_table
 N_STEPS = 1 << 60
 
 # Smallest smooth sensitivity in steps, so that rounding to whole steps changes it by a
-# factor of at most 1 + 2**-24.
-MIN_SMOOTH_STEPS = 1 << 24
+# factor of at most 1 + 2**-30.
+MIN_SMOOTH_STEPS = math.isqrt(N_STEPS)
 
 
 @dataclass(frozen=True)
@@ -513,7 +513,7 @@ def _divide_epsilon(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fract
     tail = max(Fraction(log_upper(1 / delta)), Fraction(1))
     beta = Fraction(math.log1p(float(epsilon / (2 * tail))))
     # Rounding to whole steps and to floats changes the ratio of two smooth sensitivities by
-    # at most 2**-23, and the difference of two statistics by one step.
+    # at most 2**-29, and the difference of two statistics by one step.
     ratio = beta + Fraction(2, MIN_SMOOTH_STEPS)
     # P(|noise| > u * scale) <= exp(-u + 1 / (2 * scale)) for discrete Laplace noise.
     # At least 1, which covers the loss beta + kappa if the neighbor has the larger scale,

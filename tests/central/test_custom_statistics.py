@@ -324,7 +324,7 @@ OF_SENSITIVITIES = [
     [
         *[("chunks", *mistake) for mistake in MISTAKES + OF_CHUNKS],
         *[(name, *mistake) for name in ("proposal", "smooth") for mistake in MISTAKES + OF_SENSITIVITIES],
-        ("smooth", {"epsilon": 1e-7}, "`epsilon` must be larger"),
+        ("smooth", {"epsilon": 1e-9}, "`epsilon` must be larger"),
     ],
 )
 def test_invalid_arguments_raise_before_charge(name, parameters, message):
