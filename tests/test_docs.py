@@ -216,7 +216,7 @@ def test_code_of_pages_runs(path, tmp_path, monkeypatch, capsys):
 def list_words(output):
     """Return the words of an output, without numbers and without rows, whose values may be random."""
     lines = [line for line in output.lower().splitlines() if not line[:1].isdigit()]
-    return re.findall("[a-z]+", re.sub(r"\b(\d\S*e[-+]\d+|nan)\b", "", "\n".join(lines)))
+    return re.findall("[a-z]+", re.sub(r"\b(\d\S*e[-+]\d+|nan|none)\b", "", "\n".join(lines)))
 
 
 @pytest.mark.usefixtures("repeatable_draws")

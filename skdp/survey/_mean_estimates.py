@@ -125,11 +125,13 @@ def survey_mean(
         sample = stratum, cluster, is_used
         return _make_table(mean, scores, sample, confidence_level)
     encode_labels("waves", waves, values, n_rows)
-    # An Enum of polars and an ordered dictionary of Arrow become ordered categories.
     column: Any = waves.to_pandas() if hasattr(waves, "to_pandas") else waves
     column = pd.Series(column)
+    # Before version 2, polars writes the values of an Enum without their order.
+    is_enum = type(getattr(waves, "dtype", None)).__name__ == "Enum"
     if getattr(column.dtype, "ordered", None) is False:
-        column = column.astype(column.cat.categories.dtype)
+        values = column.cat.categories
+        column = column.cat.as_ordered() if is_enum else column.astype(values.dtype)
     wave, labels = pd.factorize(column, sort=True)
     if len(labels) != 2:
         raise ValueError(f"`waves` must have two different values, got {len(labels)}.")

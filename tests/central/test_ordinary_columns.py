@@ -27,7 +27,10 @@ from tests.conftest import diagonal, often, quick_first
 from tests.ordinary import AGE_BOUNDS, DEPENDENT, SETTINGS, draw_age, draw_indicator, draw_ordinary
 
 # Models warn of columns that are constant or equal, up to noise: such as indicators of 20 rows.
-pytestmark = pytest.mark.filterwarnings("ignore:(The noise|Without a delta|Column .* is constant):UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:(The noise|Without a delta|Column .* is constant):UserWarning",
+    "ignore:Setting penalty=None:UserWarning",  # of scikit-learn 1.8, about C
+)
 
 # Quick tests find errors of twice their standard error with a probability above 0.9.
 N_DRAWS = 30

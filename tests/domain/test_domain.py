@@ -543,4 +543,4 @@ def test_error_of_times_in_a_column_of_listed_dates_names_the_conversion():
     with pytest.raises(ValueError, match=r"A date is its midnight: remove the times of day"):
         skdp.DPHistogram(domain={"visit": DATES}).fit(visits)
     with pytest.raises(ValueError, match=r"convert the column to dates, or declare"):
-        skdp.DPHistogram(domain={"visit": DATES}).fit(visits.astype(str))
+        skdp.DPHistogram(domain={"visit": DATES}).fit(visits.astype("string"))

@@ -366,6 +366,8 @@ def test_decimals_of_sqlite_are_numbers(connection, dtype):
 def test_types_without_an_arrow_type_are_named(stored, named):
     """A column of intervals ended in an error of Arrow."""
     connection = ibis.duckdb.connect()
+    if named == "unknown" and connection.version.startswith("1."):
+        pytest.skip("before version 2, DuckDB returns bits as objects")
     connection.raw_sql(f"create table stays as select {stored} as stay, 'f' as sex from range(9)")
     stays, ledger = connection.table("stays"), skdp.PrivacyLedger(5.0)
     with pytest.raises(ValueError, match=f"Column 'stay' must have a type that Arrow represents, got {named}"):
