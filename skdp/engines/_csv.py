@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._arrays import Floats
 from skdp.domain import Interval
 from skdp.readers import Extra, RefusedBatch
 from skdp.tables import drop_missing, types_of_values
@@ -307,6 +308,31 @@ def parse_texts(
                 )
         values.append(value)
     return values
+
+
+def parse_numbers(column: Any) -> Floats | None:
+    """Return an Arrow column of numbers, or of texts of numbers for `infer_type`, as floats; None for other text."""
+    if not pyarrow.types.is_string(column.type):
+        return np.asarray(column.cast(pyarrow.float64(), safe=False).to_numpy())
+    texts = compute.utf8_trim(column, " ")
+    pattern = f"^(?:{_NUMBER.pattern})$"
+    if not compute.all(compute.match_substring_regex(texts, pattern)).as_py():
+        return None
+    try:
+        return np.asarray(texts.cast(pyarrow.float64()).to_numpy())
+    except pyarrow.ArrowInvalid:
+        return np.array(list(map(float, texts.to_pylist())))
+
+
+def parse_times(column: Any) -> Any:
+    """Return an Arrow column of dates or times, or of texts of times for `infer_type`; None for other text."""
+    if not pyarrow.types.is_string(column.type):
+        return column
+    with suppress(pyarrow.ArrowInvalid):
+        return column.cast(pyarrow.timestamp("us"))
+    with suppress(RefusedBatch):
+        return pyarrow.array(parse_texts("", column.to_pylist(), "datetime"))
+    return None
 
 
 def infer_type(texts: Iterable[str]) -> tuple[str, set[str]]:

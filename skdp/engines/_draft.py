@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, time
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,12 @@ from skdp.domain import (
     draft_values,
 )
 from skdp.engines._csv import (
+    MISSING_TEXTS,
     header_error,
     infer_type,
+    parse_numbers,
     parse_texts,
+    parse_times,
 )
 from skdp.engines._files import is_name
 from skdp.readers import Extra
@@ -28,8 +30,9 @@ from skdp.tables import ColumnError, distinct_values
 
 pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
 
-# Largest number of distinct values of a drafted column, for which texts take 300 MB.
-MAX_DISTINCT = 1 << 22
+# Largest number of distinct values of a column that are kept. A column with more values is
+# drafted from these and from its extremes.
+MAX_DISTINCT = 1 << 16
 
 # Comment at the beginning of a drafted file.
 _DRAFT_COMMENT = (
@@ -67,7 +70,7 @@ def draft_domain_toml(
     # **Privacy.** The draft contains values of the data; its first lines warn of it.
     n_bins = 32 if bins is None else bins
     check_draft(n_bins, max_values)
-    columns = _read_columns(tables, has_texts=has_texts)
+    columns = _read_columns(tables, max_values, has_texts=has_texts)
     if has_texts:
         _check_names(columns)
     drafted: dict[Any, Any] = {}
@@ -115,13 +118,17 @@ def _check_names(columns: Mapping[Any, _Column]) -> None:
         raise header_error("The file", "a name that is a value of its column", values)
 
 
-def _read_columns(tables: Iterable[Any], *, has_texts: bool) -> dict[Any, _Column]:
+def _read_columns(
+    tables: Iterable[Any], max_values: int, *, has_texts: bool
+) -> dict[Any, _Column]:
     """Count the values of the columns of a stream of tables."""
     columns: dict[Any, _Column] = {}
     for table in tables:
         for name in table.column_names:
             if name not in columns:
-                columns[name] = _Column(has_texts=has_texts)
+                columns[name] = _Column(
+                    max(MAX_DISTINCT, max_values), has_texts=has_texts
+                )
             columns[name].add(table.column(name).combine_chunks())
     return columns
 
@@ -135,24 +142,26 @@ def _drop_views(column: Any) -> Any:
 
 
 class _Column:
-    """Distinct values of a column with their numbers of rows, up to a limit."""
+    """Distinct values of a column with their numbers of rows, up to a limit; beyond it, the extremes of the values."""
 
-    def __init__(self, *, has_texts: bool) -> None:
-        self._has_texts = has_texts
+    def __init__(self, limit: int, *, has_texts: bool) -> None:
+        self._limit, self._has_texts = limit, has_texts
         # Values of an ordered dictionary, which is a declaration.
         self.declared: Categories | None = None
         self.has_missing = False
         # True if values have a time of day.
         self.has_times = False
-        # Tables of values, null if missing, and their numbers of rows.
-        self._parts: list[Any] = []
-        self._n_values = 0
+        # Distinct values other than missing values, and the number of rows of each.
+        self._values = pyarrow.nulls(0)
+        self._counts = np.zeros(0, np.int64)
         self._error = ""
+        # With more values than the limit: their type, see `_find_type`, and the smallest value,
+        # the largest value and a number with a fraction of each batch.
+        self._type = ""
+        self._extremes: list[Any] = []
 
     def add(self, column: Any) -> None:
-        """Count the rows of a batch."""
-        if self._error:
-            return
+        """Count the rows of a batch; beyond the limit, only rows of known values."""
         if pyarrow.types.is_dictionary(column.type):
             if column.type.ordered and self.declared is None:
                 self.declared = Categories(column.dictionary.to_pylist(), ordered=True)
@@ -163,60 +172,84 @@ class _Column:
         if pyarrow.types.is_floating(column.type):
             column = compute.if_else(compute.is_nan(column), None, column)
         try:
-            counted = column.value_counts()
+            coded = column.dictionary_encode()
         except pyarrow.ArrowNotImplementedError:
             self._error = f"has values of type {column.type}, which no domain declares"
             return
-        self._parts.append(pyarrow.table(counted.flatten(), ["values", "n_rows"]))
-        self._n_values += len(counted)
-        if self._n_values > 2 * MAX_DISTINCT:
-            self._merge()
-
-    def _merge(self) -> Any:
-        """Add the numbers of rows of equal values; return the table of distinct values."""
-        grouped = pyarrow.concat_tables(self._parts).group_by("values")
-        sums = grouped.aggregate([("n_rows", "sum")]).select(["values", "n_rows_sum"])
-        merged = sums.rename_columns(["values", "n_rows"])
-        self._parts, self._n_values = [merged], len(merged)
-        if len(merged) > MAX_DISTINCT:
-            self._parts = []
-            self._error = (
-                f"has more than {MAX_DISTINCT:,} distinct values; declare its bounds, "
-                "or drop it"
-            )
-        return merged
-
-    @cached_property
-    def _counted(self) -> tuple[Any, Integers]:
-        """Distinct values other than null, and the number of rows of each."""
-        merged = self._merge()
-        is_value = merged["values"].is_valid()
-        self.has_missing = not compute.all(is_value).as_py()
-        found = merged.filter(is_value)
-        return found["values"].combine_chunks(), found["n_rows"].to_numpy()
+        self.has_missing |= coded.null_count > 0
+        values = coded.dictionary
+        counts = np.bincount(coded.indices.drop_null(), minlength=len(values))
+        known = self._values.cast(values.type)
+        indices = compute.index_in(values, value_set=known)
+        is_new = indices.is_null().to_numpy(zero_copy_only=False)
+        self._counts[indices.drop_null().to_numpy()] += counts[~is_new]
+        new = values.filter(pyarrow.array(is_new))
+        is_full = bool(self._type)
+        if is_full and self._add_extremes(new):
+            return
+        self._values = pyarrow.concat_arrays([known, new])
+        self._counts = np.append(self._counts, counts[is_new])
+        if not is_full and len(self._values) > self._limit:
+            self._type = self._find_type()
+            self._add_extremes(self._values)
 
     def contains(self, text: str) -> bool:
         """Return True if a text is among the values."""
-        return not self._error and text in self._counted[0].to_pylist()
+        return text in self._values.to_pylist()
+
+    def _find_type(self) -> str:
+        """Return the type of many values; types other than numbers and times are "text"."""
+        if self._has_texts:
+            text_type, _ = infer_type(self._values.to_pylist())
+            return text_type
+        types, value_type = pyarrow.types, self._values.type
+        if types.is_date(value_type) or types.is_timestamp(value_type):
+            return "datetime"
+        is_number = types.is_integer(value_type) or types.is_floating(value_type)
+        return "number" if is_number or types.is_decimal(value_type) else "text"
+
+    def _add_extremes(self, values: Any) -> bool:
+        """Update the extremes; return False, and make this a column of text, if a value is not of the type."""
+        if self._type == "text" or not len(values):
+            return True
+        if self._has_texts:
+            is_missing = compute.is_in(values, pyarrow.array(MISSING_TEXTS))
+            self.has_missing |= bool(compute.any(is_missing).as_py())
+            values = values.filter(compute.invert(is_missing))
+        parse = parse_numbers if self._type == "number" else parse_times
+        parsed = parse(values)
+        if parsed is None:
+            self._type, self._extremes = "text", []
+        elif len(parsed):
+            ends = compute.min_max(parsed).as_py().values()
+            if self._type == "number":
+                # A number with a fraction, if any, shows that the column is not of whole numbers.
+                ends = (*ends, *parsed[parsed != np.floor(parsed)][:1].tolist())
+            elif self._type == "date":
+                ends = [end.date() for end in ends]
+            self._extremes += ends
+        return parsed is not None
 
     def read(self) -> tuple[list[Any], Integers]:
-        """Return the distinct values in ascending order, and their numbers of rows in any order."""
-        if not self._error:
-            found, counts = self._counted
+        """Return the distinct values in ascending order, a subset with the extremes if there are too many, and counts.
+
+        The counts are the numbers of rows of values that were counted, in any order.
+        """
         if self._error:
             raise ColumnError(self._error)
         if not self._has_texts:
-            values, _ = distinct_values(pyarrow.chunked_array([found]))
-            return values, counts
-        texts = found.to_pylist()
-        text_type, labels = infer_type(texts)
+            values, _ = distinct_values(pyarrow.chunked_array([self._values]))
+            return sorted({*values, *self._extremes}), self._counts
+        texts = self._values.to_pylist()
+        inferred, labels = infer_type(texts)
+        text_type = self._type or inferred
         values = parse_texts("", texts, text_type, labels)
         is_value = np.array([value is not None for value in values], bool)
         self.has_missing |= not is_value.all()
         values = [value for value in values if value is not None]
         if text_type == "number" and all(value % 1 == 0 for value in values):
             values = [int(value) for value in values]
-        return sorted(set(values)), counts[is_value]
+        return sorted({*values, *self._extremes}), self._counts[is_value]
 
 
 def _draft_column(
