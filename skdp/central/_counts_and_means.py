@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Integers, Mask
+from skdp._arrays import Floats, Indices, Integers
 from skdp.base import (
     Bounds,
     check_choice,
@@ -347,17 +347,6 @@ class DPHistogram(WeightedStatistic):
         TypeError, ValueError
             If an endpoint is not in the domain, or there are several columns.
         """
-        in_range = self._find_range(low, high)
-        total = self.counts_[in_range].sum().item()
-        tree = Hierarchy.even(self.counts_.size, self.branching_)
-        variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
-        std_error = math.sqrt(variance_of_level * tree.variance(in_range))
-        level = check_confidence_level(self.confidence_level)
-        lower, upper = count_interval(total, std_error, level)
-        return Estimate(total, std_error, lower.item(), upper.item())
-
-    def _find_range(self, low: Any, high: Any) -> Mask:
-        """Return True for each cell of the only column that is in the half-open range from `low` to `high`."""
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
             raise ValueError(
@@ -370,7 +359,14 @@ class DPHistogram(WeightedStatistic):
                 f"{list(self._levels)}. Use to_frame(level)."
             )
         (name,) = self.domain_.columns
-        return find_range(name, self.domain_[name], low, high)
+        in_range = find_range(name, self.domain_[name], low, high)
+        total = self.counts_[in_range].sum().item()
+        tree = Hierarchy.even(self.counts_.size, self.branching_)
+        variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
+        std_error = math.sqrt(variance_of_level * tree.variance(in_range))
+        level = check_confidence_level(self.confidence_level)
+        lower, upper = count_interval(total, std_error, level)
+        return Estimate(total, std_error, lower.item(), upper.item())
 
 
 def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:

@@ -190,12 +190,6 @@ def find_smaller(logits: Logits) -> Floats:
     return expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
 
 
-def find_constants(class_counts: Floats) -> Floats:
-    """Return the logits of classes without columns, (n_outputs,); for two classes, of the second one."""
-    logits: Floats = np.log(class_counts)
-    return logits[1:] - logits[0] if len(logits) == 2 else logits - logits.mean()
-
-
 def predict_information(coefficients: Floats, n_rows: float, squares: Floats) -> Floats:
     """Predict sums of second derivatives from the coefficients of a logit, for normal columns.
 
@@ -265,7 +259,12 @@ class Descent:
         self.loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
         self.start = np.zeros((rows.rows.n_columns + 1, self.loss.n_outputs))
         if constraint is None:
-            self.start[-1] = find_constants(class_counts) / self.constant
+            # The logits of classes without columns; for two classes, of the second one.
+            logits = np.log(class_counts)
+            logits = (
+                logits[1:] - logits[0] if n_classes == 2 else logits - logits.mean()
+            )
+            self.start[-1] = logits / self.constant
 
     def run(self, mu_squared: Fraction, early: Fraction, source: ByteSource) -> Steps:
         """Take noisy steps; `mu_squared` pays for all gradients, `early` for each measurement of second derivatives."""
@@ -873,14 +872,13 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         codes = classes.codes(rows.target.table.columns[0])
         n_classes = len(classes.values)
         indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
+        # A row with another class changes the sums of the old and the new class.
+        n_changed = 2
         if n_classes == 2:
             # The sums over all rows are public, so the sums of the second class determine
             # the sums of the first class.
-            noise = public.noise(budget, n_changed=1)
-            indicators = indicators[:, 1:]
-        else:
-            # A row with another class changes the sums of the old and the new class.
-            noise = public.noise(budget, n_changed=2)
+            indicators, n_changed = indicators[:, 1:], 1
+        noise = public.noise(budget, n_changed=n_changed)
         return Plan(
             (public, indicators, classes),
             (noise,),

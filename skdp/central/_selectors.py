@@ -202,7 +202,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
         contrasts = Contrasts.from_classes(counts)
         if classes is None:
-            contrasts = Contrasts.for_number()
+            contrasts = Contrasts(None, (UNIT,), UNIT**3)
         return rows, contrasts, float(counts.sum())
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -297,11 +297,6 @@ class Contrasts:
     weights: tuple[int, ...]
     # The largest weighted sum of squares of the target values of a row.
     max_squares: int
-
-    @classmethod
-    def for_number(cls) -> Contrasts:
-        """Return the contrast of a numeric target."""
-        return cls(None, (UNIT,), UNIT**3)
 
     @classmethod
     def from_classes(cls, counts: Floats) -> Contrasts:
