@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp import Domain, DPColumnSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
+from skdp.datasets import load_adult
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
 from tests.conftest import diagonal, quick_first
@@ -478,6 +479,27 @@ def test_slope_of_private_numbers_on_public_columns_is_kept(epsilon, smallest):
     for name in public:
         slopes = [np.polyfit(rows[name], rows["pay"], 1)[0] for rows in (table, made)]
         assert slopes[1] > smallest * slopes[0]
+
+
+@pytest.mark.long
+def test_fit_converges_if_public_values_determine_private_values():
+    """A relationship "Husband" determines the sex: after 300 steps with few corrections, the mean was 0.0021."""
+    adult = load_adult()
+    gains = [0, 1, *range(1_000, 8_001, 1_000), *range(10_000, 16_001, 1_000), 20_000, 25_000, 30_000, 50_000, 100_000]
+    bins = {
+        "age": Interval(16, 96, bins=80),
+        "capital-gain": Interval(edges=gains),
+        "capital-loss": Interval(edges=[0, 1, 500, 1_000, *range(1_500, 2_401, 100), 2_600, 3_000, 4_500]),
+        "hours-per-week": Interval(0, 100, bins=32),
+    }
+    domain = Domain({name: bins.get(name, adult.domain[name]) for name in adult.frame})
+    release = DPColumnSynthesizer(["race", "sex"], 4.0, delta=1e-6, domain=domain, random_state=0)
+    made = release.fit_transform(adult.frame)
+    distances = []
+    for name in ("relationship", "marital-status", "occupation", "workclass", "income"):
+        counts = [pd.crosstab(rows["sex"], rows[name]).to_numpy() for rows in (made, adult.frame)]
+        distances.append(np.abs(counts[0] - counts[1]).sum() / (2 * len(made)))
+    assert np.mean(distances) < 0.0016
 
 
 def test_dependence_on_a_public_number_with_a_long_tail_is_kept():
