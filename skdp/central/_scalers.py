@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import compress
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import Tags
 
 from skdp._arrays import Floats, Mask
-from skdp.base import Bounds, parse_bounds
+from skdp.base import Bounds, check_choice, check_flag, parse_bounds
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
 from skdp.central._quantiles import plan_quantiles, read_probability
 from skdp.central._sums import (
@@ -206,7 +207,7 @@ def _warn_of_noisy_variances(names: Sequence[Any], is_noise: Mask) -> None:
 
 
 class DPMinMaxScaler(AffineScaler):
-    """Scale each column to 0 to 1, from public bounds or quantiles that are released with differential privacy.
+    """Scale each column to a given range, from public bounds or quantiles that are released with differential privacy.
 
     If `quantile_range` is None, the range is the public bounds, and no budget is used. The smallest and the largest
     value of a column are values of individual people, so quantiles such as 0.1 % and 99.9 % replace them.
@@ -219,9 +220,13 @@ class DPMinMaxScaler(AffineScaler):
         are selected by the exponential mechanism.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge.
+    feature_range : tuple of two float, default=(0, 1)
+        Range of the transformed values.
     quantile_range : tuple of two float, optional
         The quantiles that replace the bounds, ascending, in percent, such as (1.0, 99.0), for bounds far wider than
-        nearly all values. Values beyond them are scaled beyond 0 and 1.
+        nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
+    clip : bool, default=False
+        If True, `transform` clips values to `feature_range`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -279,14 +284,18 @@ class DPMinMaxScaler(AffineScaler):
         epsilon: float | Rho | Mu = 1.0,
         *,
         bounds: Bounds | None = None,
+        feature_range: tuple[float, float] = (0, 1),
         quantile_range: tuple[float, float] | None = None,
+        clip: bool = False,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
+        self.feature_range = feature_range
         self.quantile_range = quantile_range
+        self.clip = clip
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -296,6 +305,8 @@ class DPMinMaxScaler(AffineScaler):
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Plan noisy quantiles as the range of each column; without `quantile_range`, public bounds."""
+        self._read_feature_range()
+        check_flag("clip", self.clip)
         if self.quantile_range is None:
             warn_of_objects(rows.table)
             read_values(rows.table)
@@ -305,24 +316,54 @@ class DPMinMaxScaler(AffineScaler):
         return Plan.from_quantiles(plan_quantiles(rows, bounds, probabilities, budget))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        """Draw noisy quantiles of columns, or take the bounds, and set the scale that maps them to 0 and 1."""
+        """Draw noisy quantiles of columns, or take the bounds, and set the scale that maps them to `feature_range`."""
+        low, high = self._read_feature_range()
         bounds = plan.exact if plan.free else plan.exact.draw_columns(source)
         self.data_min_, self.data_max_ = bounds.T.copy()
         self.data_range_ = self.data_max_ - self.data_min_
         is_constant = self.data_range_ == 0
-        self.scale_ = 1 / np.where(is_constant, 1.0, self.data_range_)
-        self.min_ = -self.data_min_ * self.scale_
+        self.scale_ = (high - low) / np.where(is_constant, 1.0, self.data_range_)
+        self.min_ = low - self.data_min_ * self.scale_
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
         return -self.min_ / self.scale_, 1 / self.scale_
 
+    def _transform_columns(self, columns: Columns) -> Columns:
+        """Scale each column to `feature_range`, and clip it to this range if `clip` is True."""
+        scaled = super()._transform_columns(columns)
+        if not self.clip:
+            return scaled
+        low, high = self._read_feature_range()
+        return [np.clip(column, low, high) for column in scaled]
+
+    def _read_feature_range(self) -> tuple[float, float]:
+        """Check the parameter `feature_range`, and return it as floats."""
+        low, high = _read_pair("feature_range", self.feature_range)
+        if not (math.isfinite(high - low) and low < high):
+            raise ValueError(
+                "`feature_range` must be finite and ascending, got "
+                f"{self.feature_range}."
+            )
+        return low, high
+
+
+def _read_pair(name: str, value: Any) -> tuple[float, float]:
+    """Check that a parameter is a pair of numbers, and return them as floats."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(
+            f"`{name}` must be a pair (low, high), got {type(value).__name__}."
+        )
+    for number in value:
+        if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
+            raise TypeError(
+                f"`{name}` must be two numbers, got {type(number).__name__}."
+            )
+    return float(value[0]), float(value[1])
+
 
 def _read_quantile_range(value: Any) -> list[Fraction]:
     """Check two quantiles in percent, and convert them to probabilities."""
-    is_pair = isinstance(value, tuple | list) and len(value) == 2
-    if not is_pair or not all(isinstance(number, Real) for number in value):
-        raise TypeError(f"`quantile_range` must be a pair of numbers, got {value!r}.")
-    low, high = map(float, value)
+    low, high = _read_pair("quantile_range", value)
     # Two numbers of at most 1 are probably fractions instead of percentages.
     if not 0 < low < high < 100 or high <= 1:
         raise ValueError(
@@ -335,7 +376,7 @@ def _read_quantile_range(value: Any) -> list[Fraction]:
 
 
 class DPRobustScaler(AffineScaler):
-    """Scale columns by medians and interquartile ranges that are released with differential privacy.
+    """Scale columns by a median and a range of quantiles that are released with differential privacy.
 
     A value x becomes ``(x - center) / scale``, like scikit-learn's `RobustScaler`.
     Unlike `DPStandardScaler`, it is robust to a few extreme values and to bounds far
@@ -349,6 +390,8 @@ class DPRobustScaler(AffineScaler):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not.
+    quantile_range : tuple of two float, default=(25.0, 75.0)
+        The quantiles that bound the range, ascending, in percent, as in scikit-learn.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -362,7 +405,7 @@ class DPRobustScaler(AffineScaler):
     center_ : ndarray of shape (n_features,)
         The private medians.
     scale_ : ndarray of shape (n_features,)
-        The private interquartile ranges. Quartiles that coincide are scaled as if they differed by 1.
+        The private ranges. Quantiles that coincide are scaled as if they differed by 1.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
@@ -402,42 +445,54 @@ class DPRobustScaler(AffineScaler):
         epsilon: float | Rho | Mu = 1.0,
         *,
         bounds: Bounds | None = None,
+        quantile_range: tuple[float, float] = (25.0, 75.0),
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
+        self.quantile_range = quantile_range
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        """Count the values between the bounds, and plan noisy choices of the quartiles."""
-        quartiles = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
-        return Plan.from_quantiles(plan_quantiles(rows, bounds, quartiles, budget))
+        """Count the values between the bounds, and plan noisy choices of the median and both ends of the range."""
+        low, high = _read_quantile_range(self.quantile_range)
+        # The median may be one of the bounds of the range.
+        probabilities = sorted({low, Fraction(1, 2), high})
+        quantiles = plan_quantiles(rows, bounds, probabilities, budget)
+        return Plan.from_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        """Draw noisy quartiles of each column, and set its center (the median) and its scale (the width of the range).
+        """Draw noisy quantiles of each column, and set its center (the median) and its scale (the width of the range).
 
-        A width of 0 would be an impossible divisor, so the scale is then 1.
+        `plan.exact` draws an array of shape (n_columns, n_quantiles) by the exponential mechanism with the whole
+        budget. A width of 0 would be an impossible divisor, so the scale is then 1.
         """
-        first, median, third = plan.exact.draw_columns(source).T
-        self.center_ = median.copy()
-        self.scale_ = np.where(third == first, 1.0, third - first)
+        low, high = _read_quantile_range(self.quantile_range)
+        drawn = plan.exact.draw_columns(source).T
+        quantiles = dict(zip(plan.exact.probabilities, drawn, strict=True))
+        self.center_ = quantiles[Fraction(1, 2)].copy()
+        width = quantiles[high] - quantiles[low]
+        self.scale_ = np.where(width == 0, 1.0, width)
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
         return self.center_, self.scale_
 
 
+Distribution = Literal["uniform", "normal"]
+
 MAX_QUANTILES = 10_000
 
 
 class DPQuantileTransformer(InvertibleTransformer):
-    """Map columns to a uniform distribution, using quantiles released with differential privacy.
+    """Map columns to a uniform or normal distribution, using quantiles released with differential privacy.
 
     A value becomes the proportion of the values below it, by linear interpolation
-    between the quantiles, as in scikit-learn's `QuantileTransformer`.
+    between the quantiles, as in scikit-learn's `QuantileTransformer`; or the quantile
+    of a normal distribution for this proportion.
 
     Parameters
     ----------
@@ -450,6 +505,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     n_quantiles : int, default=33
         The number of quantiles of each column, including the bounds, from 3 to 10,000.
         A larger number is not less accurate.
+    output_distribution : {"uniform", "normal"}, default="uniform"
+        The distribution of the output.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -507,6 +564,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         *,
         bounds: Bounds | None = None,
         n_quantiles: int = 33,
+        output_distribution: Distribution = "uniform",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -514,6 +572,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.epsilon = epsilon
         self.bounds = bounds
         self.n_quantiles = n_quantiles
+        self.output_distribution = output_distribution
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -522,6 +581,9 @@ class DPQuantileTransformer(InvertibleTransformer):
         """Plan the quantiles between the bounds, with equal steps of probability; the bounds are the other two."""
         n = check_size(
             self.n_quantiles, min_val=3, max_val=MAX_QUANTILES, name="n_quantiles"
+        )
+        check_choice(
+            "output_distribution", self.output_distribution, get_args(Distribution)
         )
         probabilities = [Fraction(index, n - 1) for index in range(1, n - 1)]
         quantiles = plan_quantiles(rows, bounds, probabilities, budget)
@@ -536,7 +598,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         return list(self._transformer.transform(values).T) if values.size else columns
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        """Return the values whose ranks are the given columns."""
+        """Return the values whose ranks, or normal scores of ranks, are the given columns."""
         ranks = np.stack(columns, axis=1)
         if not ranks.size:
             return columns
@@ -545,7 +607,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     @property
     def _transformer(self) -> QuantileTransformer:
         """A transformer of scikit-learn with the private quantiles."""
-        transformer = QuantileTransformer()
+        transformer = QuantileTransformer(output_distribution=self.output_distribution)
         # Arrays, whatever the global output configuration of scikit-learn is.
         transformer.set_output(transform="default")
         transformer.quantiles_ = self.quantiles_

@@ -155,7 +155,7 @@ AROUND_0 = (-100, 100)
 # One estimator of each class; of two classes if they differ in little.
 ESTIMATORS = [
     skdp.DPKBinsDiscretizer(bounds=AROUND_0),
-    skdp.DPMinMaxScaler(bounds=AROUND_0, quantile_range=(1, 99)),
+    skdp.DPMinMaxScaler(bounds=AROUND_0, quantile_range=(1, 99), clip=True),
     skdp.DPQuantileTransformer(n_quantiles=5, bounds=AROUND_0),
     skdp.DPStandardScaler(bounds=AROUND_0),
     skdp.DPPCA(bounds=AROUND_0),

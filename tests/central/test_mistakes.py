@@ -81,11 +81,18 @@ def test_names_of_a_column_transformer_are_explained():
     [
         ("DPMean", {"confidence_level": 1}, "`confidence_level` must be"),
         *(
-            ("DPMinMaxScaler", {"quantile_range": x}, "`quantile_range` must")
-            for x in ((0.1, 0.9), 0.5, (60, 40), "ab", (0, "1"))
+            ("DPMinMaxScaler", {"feature_range": x}, "`feature_range` must")
+            for x in (None, (2, 1), (0, math.inf), (0, "1"))
         ),
+        *(
+            ("DPMinMaxScaler", {"quantile_range": x}, "`quantile_range` must")
+            for x in ((0.1, 0.9), 0.5, (60, 40), "ab")
+        ),
+        ("DPMinMaxScaler", {"clip": 1}, "`clip` must be True or False"),
+        ("DPRobustScaler", {"quantile_range": (0.25, 0.75)}, r"Use \(25.0, 75.0\) for the quartiles"),
         *(("DPKBinsDiscretizer", {"n_bins": x}, "`n_bins` must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),
         ("DPQuantileTransformer", {"n_quantiles": 2}, "`n_quantiles` must be between 3 and 10000"),
+        ("DPQuantileTransformer", {"output_distribution": "beta"}, "`output_distribution` must be one of"),
         ("DPSimpleImputer", {"strategy": "mode"}, "`strategy` must be one of"),
         ("DPSimpleImputer", {"strategy": "most_frequent"}, "declare"),
         ("DPHistogram", {"method": "tree"}, "`method` must be one of"),

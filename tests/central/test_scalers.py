@@ -58,9 +58,11 @@ def rows():
     return np.random.default_rng(0).uniform([0, -3], [10, 5], (2_000, 2))
 
 
-def test_transform_with_bounds_equals_scikit_learn(rows):
-    ours = DPMinMaxScaler(bounds=[(0, 10), (-3, 5)]).fit(rows)
-    theirs = MinMaxScaler().fit([[0, -3], [10, 5]])
+@pytest.mark.parametrize("feature_range", [(0, 1), (-1, 1), (2.5, 10)])
+@pytest.mark.parametrize("clip", [False, True])
+def test_transform_with_bounds_equals_scikit_learn(rows, feature_range, clip):
+    ours = DPMinMaxScaler(feature_range=feature_range, bounds=[(0, 10), (-3, 5)], clip=clip).fit(rows)
+    theirs = MinMaxScaler(feature_range=feature_range, clip=clip).fit([[0, -3], [10, 5]])
     for name in ATTRIBUTES:
         assert getattr(ours, name) == pytest.approx(getattr(theirs, name))
     wider = 2 * rows
@@ -78,8 +80,10 @@ def test_transform_with_quantiles_equals_scikit_learn(rows):
     assert ours.transform(rows) == pytest.approx(theirs.transform(rows))
 
 
-def test_scaling_keeps_missing_values():
+def test_clipping_keeps_missing_values():
     frame = pl.DataFrame({"age": [-5.0, None, 50.0, float("inf"), float("nan")]})
+    fitted = DPMinMaxScaler(bounds=(0, 100), clip=True).fit(frame)
+    assert fitted.transform(frame)["age"].to_list() == [0, None, 0.5, 1, None]
     assert DPMinMaxScaler(bounds=(0, 100)).fit_transform(frame)["age"].to_list() == [-0.05, None, 0.5, math.inf, None]
 
 
@@ -114,14 +118,17 @@ WIDE = (0, 100)
 
 def theirs_of(ours):
     """Return scikit-learn's transformer with the released quantiles."""
-    theirs = QuantileTransformer(n_quantiles=ours.n_quantiles)
+    theirs = QuantileTransformer(n_quantiles=ours.n_quantiles, output_distribution=ours.output_distribution)
     theirs.fit(np.zeros((ours.n_quantiles, ours.n_features_in_)))
     theirs.quantiles_, theirs.references_ = ours.quantiles_, ours.references_
     return theirs
 
 
-def test_transform_equals_scikit_learn_on_the_released_quantiles():
-    ours = DPQuantileTransformer(5.0, n_quantiles=30, bounds=WIDE, random_state=0).fit(ROWS)
+@pytest.mark.parametrize("output_distribution", ["uniform", "normal"])
+def test_transform_equals_scikit_learn_on_the_released_quantiles(output_distribution):
+    ours = DPQuantileTransformer(
+        5.0, n_quantiles=30, output_distribution=output_distribution, bounds=WIDE, random_state=0
+    ).fit(ROWS)
     theirs = theirs_of(ours)
     some = np.vstack([ROWS[:50], [[0, 0], [100, 100], [-7, 300], [math.nan, 20], [math.inf, -math.inf]]])
     finite = some[:-1]
@@ -131,9 +138,10 @@ def test_transform_equals_scikit_learn_on_the_released_quantiles():
     assert ours.inverse_transform(there) == pytest.approx(theirs.inverse_transform(there), nan_ok=True)
 
 
-def test_transform_is_close_to_scikit_learn():
-    ours = DPRobustScaler(20.0, bounds=WIDE, random_state=0).fit(ROWS)
-    theirs = RobustScaler().fit(ROWS)
+@pytest.mark.parametrize("quantile_range", [(25.0, 75.0), (10, 50)])
+def test_transform_is_close_to_scikit_learn(quantile_range):
+    ours = DPRobustScaler(20.0, bounds=WIDE, quantile_range=quantile_range, random_state=0).fit(ROWS)
+    theirs = RobustScaler(quantile_range=quantile_range).fit(ROWS)
     assert ours.center_ == pytest.approx(theirs.center_, abs=0.2)
     assert ours.scale_ == pytest.approx(theirs.scale_, abs=0.3)
     theirs.center_, theirs.scale_ = ours.center_, ours.scale_
