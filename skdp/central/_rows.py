@@ -743,6 +743,29 @@ def count_by_size(sizes: Floats) -> Integers:
     return np.bincount(classes, minlength=len(RESIDUAL_LIMITS)).astype(np.int64)
 
 
+def find_last_count(counts: Floats, error: float) -> int:
+    """Return the index of the last noisy count of residuals, by size, beyond which no residuals are certain.
+
+    `error` is the standard deviation of a count.
+    """
+    # A limit above all residuals increases the noise. So the range of residuals is extended
+    # by sums of adjacent counts that exceed their noise, the more the farther they are. By
+    # single counts, predictions of a lognormal target at epsilon 1 are too small by 18 % in
+    # place of 9 %, and 0.89 of the intervals cover in place of 0.93.
+    totals, index = np.cumsum(counts), np.arange(len(counts))
+    lengths = np.maximum(index + 1 - index[:, np.newaxis], 0)
+    sums = np.where(lengths, totals - (totals - counts)[:, np.newaxis], 0)
+    certainty = sums / (max(error, 2.0**-40) * np.sqrt(np.maximum(lengths, 1)))
+    far = max(int(np.argmax(counts)), 2)
+    while True:
+        best = certainty[far + 1 :, far + 1 :].max(axis=0, initial=0.0)
+        is_certain = best >= 2.5 + 0.2 * np.arange(len(best))
+        if not is_certain.any():
+            break
+        far += 1 + int(np.argmax(is_certain))
+    return far
+
+
 def choose_residual_limit(
     counts: Floats, error: float, n_rows: float, n_clipped: float
 ) -> tuple[float, float]:
@@ -751,9 +774,7 @@ def choose_residual_limit(
     At most about `n_clipped` residuals exceed it, and their parts beyond it add up to a quarter of `n_clipped` limits.
     `error` is the standard deviation of a count. Also return the mean square of clipped residuals, in squared limits.
     """
-    # Counts that clearly exceed their noise: a limit above all residuals increases the noise.
-    certain = np.flatnonzero(counts >= 3 * max(error, 2.0**-40))
-    far = max(certain[-1] if certain.size else int(np.argmax(counts)), 2)
+    far = find_last_count(counts, error)
     counts = counts[: far + 1]
     # A Weibull distribution has these numbers of residuals beyond two limits. Its tail may
     # be heavy, so a normal distribution would clip too many large residuals.

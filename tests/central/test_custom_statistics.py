@@ -249,6 +249,8 @@ class TestSampleAndAggregate:
                 for table in (ages, one_more, one_more.set_index(pd.Index(range(1000, 1201))))
             ]
             assert found == pytest.approx([found[0]] * 3, abs=0.5)
+        smallest = aggregate(ages, lambda chunk: chunk.index.min(), n_chunks=20, epsilon=500.0, random_state=0)
+        assert smallest.value == pytest.approx(0, abs=0.5)
 
     @pytest.mark.parametrize("epsilon", [0.7, Mu(0.5, delta=1e-6)])
     @pytest.mark.parametrize(

@@ -149,6 +149,22 @@ def test_bound_of_a_report_of_one_drawn_column_is_exact(epsilon):
     assert encoder.guarantee_.guess_probability < PrivacyGuarantee(epsilon).guess_probability - 0.01
 
 
+def test_permanent_reports_of_a_drawn_column_have_the_bound_of_the_worst_column():
+    """A record reports the same column forever, so no mean over columns protects it."""
+    values = {"a": ["x", "y"], "b": list("rstuvwxyz")}
+
+    def share(columns, **parameters):
+        encoder = skdp.RandomizedResponseEncoder(1.0, categories=columns, **parameters)
+        table = pd.DataFrame({name: sorted(column)[:2] for name, column in columns.items()})
+        (loss,) = encoder.fit(table).guarantee_.losses
+        return loss.share
+
+    alone = [share({name: column}) for name, column in values.items()]
+    key = skdp.SecretKey(bytes(32))
+    assert share(values, strategy="sample", memoize=True, secret_key=key) == pytest.approx(max(alone), rel=1e-12)
+    assert share(values, strategy="sample") == pytest.approx(sum(alone) / 2, rel=1e-12)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("rows", [1, 2])
 def test_bound_of_listed_marginals_is_exact(n, rows):
