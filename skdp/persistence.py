@@ -384,10 +384,12 @@ def _find_class(name: str) -> Any:
     """Return the public class of skdp that is saved by its name, an estimator or a design; None if there is none."""
     # Only public names are looked up, so a file cannot import other modules.
     skdp: Any = import_module("skdp")
-    public: Any = getattr(skdp, name) if name in skdp.__all__ else None
-    is_class = isinstance(public, type)
-    is_estimator = is_class and issubclass(public, BaseEstimator)
-    return public if is_estimator or hasattr(public, "arguments") else None
+    if name not in skdp.__all__:
+        return None
+    public: Any = getattr(skdp, name)
+    is_estimator = isinstance(public, type) and issubclass(public, BaseEstimator)
+    is_design = hasattr(public, "arguments")
+    return public if is_estimator or is_design else None
 
 
 def pack(value: Any) -> Any:

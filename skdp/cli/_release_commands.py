@@ -150,9 +150,10 @@ def run_privatize(options: argparse.Namespace) -> Path:
 
 
 def _choose_protocol_path(options: argparse.Namespace) -> Path | None:
-    """Return the path of a new file for the protocol of the reports; None if the reports contain it.
+    """Return the path of a new file for the protocol of the reports; None if no file is needed.
 
-    An error is raised before the charge, because the reports are useless without their protocol.
+    Reports in CSV do not contain their protocol, unlike reports in Parquet and Arrow. With `--load`, the protocol is
+    in a file already. An error is raised before the charge, because the reports are useless without their protocol.
     """
     if options.save is not None or not is_csv(options.out.name):
         check_path(options.save, "save")

@@ -84,15 +84,19 @@ def _align_parts(outputs: Iterable[Sequence[Any]], name: str) -> Draws:
 
 
 def _list_parts(value: Any) -> Iterator[Any]:
-    """Yield all names and values in a nested output."""
+    """Yield all names and values in a nested output, in their order; sets are sorted."""
     if isinstance(value, pd.DataFrame | pd.Series) or is_frame(value):
         value = read_columns(value)
-    if isinstance(value, dict):
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    elif isinstance(value, dict):
         value = list(value.items())
-    if not isinstance(value, _LISTS):
+    elif isinstance(value, set | frozenset):
+        value = sorted(value, key=repr)
+    if not isinstance(value, list | tuple):
         yield value
         return
-    for item in value if isinstance(value, tuple) else np.asarray(value, object):
+    for item in value:
         yield from _list_parts(item)
 
 

@@ -212,31 +212,31 @@ def study_counts(study: Study) -> Section:
         encoder, reports = study.report(study.frame, epsilon, 0)
         counts = encoder.estimate_counts(reports)
         releases[epsilon] = pd.concat([truth, counts], axis=1)
+        margin = (counts["upper"] - counts["lower"]).max() / 2
         std_errors = np.sqrt(encoder.count_variances(truth))
         # The mean of |x| for a normal x with mean 0 and variance v is sqrt(2 v / pi).
         expected = std_errors.sum() * math.sqrt(2 / math.pi)
         errors.append(
             {
                 "epsilon": epsilon,
-                "largest 95 % margin of error": (
-                    counts["upper"] - counts["lower"]
-                ).max()
-                / 2,
+                "largest 95 % margin of error": margin,
                 "L2 error of this release": np.linalg.norm(counts["count"] - truth),
                 "L2 error, expected": np.linalg.norm(std_errors),
                 "sum of absolute errors (L1), expected": expected,
             }
         )
     table = pd.DataFrame(errors).set_index("epsilon").T
-    margin = format_cell(table[study.example].iloc[0])
+    shown_margin = format_cell(table[study.example].iloc[0])
+    text = "Errors of the counts of all cells, root mean square (L2) or mean (L1)."
     empty = [format_label(cell) for cell in truth.index[true == 0]]
+    if empty:
+        text += f" Cells without rows: {'; '.join(empty)}."
     return {
         "title": "Counts",
         "finding": f"At epsilon {study.example:g}, the estimated counts of {study.names} are "
-        f"within {margin} of the true counts, with 95 % confidence each, of "
+        f"within {shown_margin} of the true counts, with 95 % confidence each, of "
         f"{len(study.frame):,} rows.",
-        "text": "Errors of the counts of all cells, root mean square (L2) or mean (L1)."
-        + (f" Cells without rows: {'; '.join(empty)}." if empty else ""),
+        "text": text,
         "table": table,
         "files": {
             "release_counts": index_to_columns(pd.concat(releases, names=["epsilon"])),
@@ -277,15 +277,16 @@ def study_models(study: Study) -> Section:
             if method == "without privacy" or metric != "roc_auc":
                 table.loc[f"{title}, {method}"] = means[metric, method, math.inf]
     accuracy, private, without = table[study.example].iloc[:3]
-    changes = [f"{accuracy - other:+.3f}" for other in (private, without)]
+    change_of_model = f"{accuracy - private:+.3f}"
+    change_without_columns = f"{accuracy - without:+.3f}"
     costs = compare_to_baseline(scores, baseline="without privacy")
     chosen = (costs["metric"] == "accuracy") & (costs["epsilon"] == study.example)
     lower, upper = map(format_cell, costs.loc[chosen, ["lower", "upper"]].iloc[0])
     return {
         "title": "Accuracy of a model",
         "finding": f"At epsilon {study.example:g}, a model on reports has an accuracy of "
-        f"{format_cell(accuracy)}, which differs by {changes[0]} from the model without "
-        f"privacy (95 % interval {lower} to {upper}) and by {changes[1]} from the model "
+        f"{format_cell(accuracy)}, which differs by {change_of_model} from the model without "
+        f"privacy (95 % interval {lower} to {upper}) and by {change_without_columns} from the model "
         "without the columns.",
         "text": "Logistic regressions, with the protected columns reported in training; means "
         f"over {N_SPLITS} splits, with 95 % intervals in the figure.",
@@ -343,17 +344,21 @@ def study_fairness(study: Study) -> Section:
             table.loc[f"{metric.replace('_', ' ')}, {groups}"] = cells.loc[
                 metric, groups
             ]
-    numbers = table[study.example]
+    true_gap, naive_gap, debiased_gap = table[study.example].iloc[:3]
+    text = (
+        "A logistic regression without the protected columns; the intervals are over "
+        "the noise of the reports."
+    )
     n_missing = int(study.frame[name].isna().sum())
-    missing = f" The {n_missing:,} rows without a group are unprivileged."
+    if n_missing:
+        text += f" The {n_missing:,} rows without a group are unprivileged."
     return {
         "title": "Gaps between groups",
-        "finding": f"The {PARITY.replace('_', ' ')} of {name} is {numbers.iloc[0]} by the true "
-        f"groups; at epsilon {study.example:g}, it is {numbers.iloc[1]} if reports are "
-        f"taken for groups, and {numbers.iloc[2]} by debiased reports, with a 95 % "
+        "finding": f"The {PARITY.replace('_', ' ')} of {name} is {true_gap} by the true "
+        f"groups; at epsilon {study.example:g}, it is {naive_gap} if reports are "
+        f"taken for groups, and {debiased_gap} by debiased reports, with a 95 % "
         "interval.",
-        "text": "A logistic regression without the protected columns; the intervals are over "
-        f"the noise of the reports.{missing if n_missing else ''}",
+        "text": text,
         "table": table,
         "files": {"fairness_audits": values},
         "caption": f"differences between groups at epsilon {study.example:g}",

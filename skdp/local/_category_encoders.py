@@ -152,7 +152,9 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     variant : {"optimized", "symmetric"}, default="optimized"
         Choice of p and q for epsilon. "optimized" (OUE) has p = 1/2 and the smallest
-        error for rare values, "symmetric" (SUE) has q = 1 - p.
+        error for rare values, "symmetric" (SUE) has q = 1 - p. For p = 3/4 and q = 1/4,
+        the example of textbooks, set ``variant="symmetric"`` and
+        ``epsilon=2 * math.log(3)``.
 
     instantaneous_epsilon : float, default=None
         Privacy loss of a single report if ``memoize=True``, smaller than epsilon. Each

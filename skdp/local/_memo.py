@@ -140,7 +140,7 @@ def encode_column(
     `title` is the name of the column in errors.
     """
     dtype = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
-    # Ids of persons are no floats of any length.
+    # Ids of persons have another `write`, which refuses all floats.
     if write is encode_word and dtype.partition("[")[0] in SHORT_FLOATS:
         # The nearest double to 0.1 as float32 is not 0.1, so it would be another word.
         raise TypeError(

@@ -633,17 +633,19 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
     for row, (metric, (definition, _)) in enumerate(RATES.items()):
         for group, name in enumerate(groups.names):
             lines.append((metric, definition, name, *astuple(estimates[row, group])))
+    n_groups = len(groups.names)
     # Comparisons require at least two groups.
-    if (n_groups := len(groups.names)) > 1:
+    if n_groups > 1:
         rates = score_rates(sums, level)
-        compare, texts = partial(compare_with_privileged, rates), WITH_PRIVILEGED
-        if not groups.has_privileged:
+        if groups.has_privileged:
+            compare, texts = partial(compare_with_privileged, rates), WITH_PRIVILEGED
+        else:
             simultaneous = score_rates(sums, make_simultaneous(level, n_groups))
             compare = partial(compare_extremes, rates, simultaneous)
             texts = WITHOUT_PRIVILEGED
         for metric, (definition, names, is_ratio) in COMPARISONS.items():
-            text = definition.format(**texts)
-            lines.append((metric, text, None, *astuple(compare(names, is_ratio))))
+            estimate = compare(names, is_ratio)
+            lines.append((metric, definition.format(**texts), None, *astuple(estimate)))
     numbers = [field.name for field in fields(RateEstimate)]
     table = pd.DataFrame(lines, columns=["metric", "definition", "group", *numbers])
     # The dtype object keeps None and tuples of values.

@@ -360,15 +360,17 @@ def average_differences(rates: Rates, first: Indices, second: Indices) -> RateEs
     # Newcombe (1998).
     a, b = rates.unclipped[:, first], rates.unclipped[:, second]
     rho = _correlate_rates(rates, first, second)
-    errors = (
-        _combine_errors(a.std_error, b.std_error, rho),
-        _combine_errors(a.value - a.lower, b.upper - b.value, rho),
-        _combine_errors(a.upper - a.value, b.value - b.lower, rho),
-    )
+    error = _combine_errors(a.std_error, b.std_error, rho)
+    down = _combine_errors(a.value - a.lower, b.upper - b.value, rho)
+    up = _combine_errors(a.upper - a.value, b.value - b.lower, rho)
     # TPR and FPR are independent because they are rates of different rows.
-    value = (a.value - b.value).mean(axis=0)
-    error, down, up = np.hypot.reduce(errors, axis=1) / len(a.value)
-    estimate = RateEstimate(value, error, value - down, value + up)
+    n_rates = len(a.value)
+    mean_error, mean_down, mean_up = (
+        np.hypot.reduce(distance) / n_rates for distance in (error, down, up)
+    )
+    mean = (a.value - b.value).mean(axis=0)
+    estimate = RateEstimate(mean, mean_error, mean - mean_down, mean + mean_up)
+    # The interval contains possible differences only.
     a, b = rates.clipped[:, first], rates.clipped[:, second]
     smallest, largest = a.lower - b.upper, a.upper - b.lower
     return estimate.clip(smallest.mean(axis=0), largest.mean(axis=0))
@@ -388,10 +390,13 @@ def divide_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
 
     # The endpoints R are the ratios for which 0 is an endpoint of the MOVER interval of
     # ``top - R * bottom`` (Donner and Zou 2012, equation 9).
-    down, up = a - top.lower, bottom.upper - b
-    lower, _ = _find_roots(b**2 - up**2, a * b - rho * down * up, a**2 - down**2)
-    up, down = top.upper - a, b - bottom.lower
-    _, upper = _find_roots(b**2 - down**2, a * b - rho * up * down, a**2 - up**2)
+    # They solve ``squared * R**2 - 2 * linear * R + constant = 0``.
+    a_down, b_up = a - top.lower, bottom.upper - b
+    squared, linear = b**2 - b_up**2, a * b - rho * a_down * b_up
+    lower, _ = _find_roots(squared, linear, a**2 - a_down**2)
+    a_up, b_down = top.upper - a, b - bottom.lower
+    squared, linear = b**2 - b_down**2, a * b - rho * a_up * b_down
+    _, upper = _find_roots(squared, linear, a**2 - a_up**2)
     # MOVER-R covers in as little as 70 % of tables if a group may have no rows. The
     # ratio of opposite endpoints is then used.
     ends = rates.unclipped.lower

@@ -291,6 +291,16 @@ def _list_calibration(bins: Floats, counts: Floats) -> list[Line]:
     return lines
 
 
+def _multiply_parts(parts: Floats) -> Floats:
+    """Return products of numerators and denominators, in the order of `RateSums.covariance`.
+
+    `parts` has the numerators and the denominators of lines by cell, (2, n_lines, n_bins, 2), and the products have
+    the shape (3, n_lines, n_bins, 2).
+    """
+    numerators, denominators = parts
+    return np.stack([numerators**2, numerators * denominators, denominators**2])
+
+
 def _score_group(
     bins: Floats, counts: Floats, variances: Floats, level: float, is_reported: bool
 ) -> pd.DataFrame:
@@ -308,16 +318,16 @@ def _score_group(
     # Weights of the counts in numerators and denominators, (2, n_lines, n_bins, 2).
     weights = np.stack(pairs)
     numerator, denominator = (weights * counts).sum(axis=(2, 3))
-    # Covariances of both, see `RateSums`; proportions have the binomial variance ``n t (1 - t)``.
-    first, second = [0, 0, 1], [0, 1, 1]
-    sampling = (weights[first] * weights[second] * counts).sum(axis=(2, 3))
-    binomial = np.outer([0, -0.5, -1], np.maximum(denominator, 0))
-    # From reports of labels, the counts of both labels of a score add up to a known
-    # number, so their errors differ in the sign only.
+    # Covariances by sampling; proportions have the binomial variance ``n t (1 - t)``.
+    means = (_multiply_parts(weights) * counts).sum(axis=(2, 3))
+    proportions = np.outer([0, -0.5, -1], np.maximum(denominator, 0))
+    covariance = np.where(np.isin(metrics, MEANS), means, proportions)
+    # Covariances by noise. From reports of labels, the counts of both labels of a score add
+    # up to a known number, so their errors differ in the sign only.
     errors = weights * np.sqrt(variances) * [-1, 1]
     errors = errors.sum(axis=3, keepdims=True) if is_reported else errors
-    covariance = np.where(np.isin(metrics, MEANS), sampling, binomial)
-    covariance += (errors[first] * errors[second]).sum(axis=(2, 3))
+    covariance += _multiply_parts(errors).sum(axis=(2, 3))
+    # The unknown order and scores of rows within bins.
     numerator[0], denominator[0] = auc + change, 1.0
     covariance[0, 0] += error**2
     bound = _bound_brier_rounding(bins, counts) * denominator**2

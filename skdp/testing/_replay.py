@@ -48,7 +48,6 @@ def compute_loss(draw: Draw, other_draw: Draw) -> dict[str, Any]:
     differences between the numbers to which the noise was added. It is infinite if a difference is not an integer.
     """
     size = math.prod(draw.shape)
-    difference, parts = math.nan, [_INFINITE]
     if "scores" in draw.parameters:
         pairs = zip(list_scores(draw), list_scores(other_draw), strict=True)
         changes = [Fraction(int(score)) - int(other) for score, other in pairs]
@@ -56,19 +55,7 @@ def compute_loss(draw: Draw, other_draw: Draw) -> dict[str, Any]:
         score_range = max(changes, default=Fraction(0)) - min(changes, default=0)
         difference, parts = float(score_range), [_measure_choice(draw, score_range)]
     else:
-        distances = compute_changes(draw, other_draw)
-        if distances is not None and "variance" in draw.parameters:
-            square = sum((distance**2 for distance in distances), Fraction(0))
-            # Gaussian noise of variance v covers changes x with mu**2 = |x|**2 / v.
-            mu_squared = square / draw.parameters["variance"]
-            loss = gaussian_loss(mu_squared)
-            epsilon = math.inf if square else 0
-            difference = math.sqrt(square)
-            parts = [(epsilon, float(mu_squared / 2), mu_squared, loss)]
-        elif distances is not None:
-            norms = _find_norms(draw, distances)
-            difference = float(sum(norms))
-            parts = [_measure_pure(norm, draw.parameters["scale"]) for norm in norms]
+        difference, parts = _measure_noise(draw, compute_changes(draw, other_draw))
     epsilons, rhos, squares, losses = zip(*parts, strict=True) if parts else ([],) * 4
     return {
         "sampler": draw.sampler,
@@ -109,6 +96,28 @@ def _measure_pure(
     mu = pure_mu(epsilon)
     rho = float(epsilon) * math.tanh(epsilon / 2)
     return epsilon, rho, math.inf if mu is None else mu**2, loss
+
+
+def _measure_noise(
+    draw: Draw, distances: Sequence[Fraction] | None
+) -> tuple[float, list[Part]]:
+    """Return the norm of the changes of the numbers of a draw, and the losses of its independent parts.
+
+    `distances` are the absolute changes; None if one of them is not an integer.
+    """
+    if distances is None:
+        return math.nan, [_INFINITE]
+    if "variance" in draw.parameters:
+        square = sum((distance**2 for distance in distances), Fraction(0))
+        # Gaussian noise of variance v covers changes x with mu**2 = |x|**2 / v.
+        mu_squared = square / draw.parameters["variance"]
+        epsilon = math.inf if square else 0
+        loss = gaussian_loss(mu_squared)
+        part = epsilon, float(mu_squared / 2), mu_squared, loss
+        return math.sqrt(square), [part]
+    norms = _find_norms(draw, distances)
+    scale = draw.parameters["scale"]
+    return float(sum(norms)), [_measure_pure(norm, scale) for norm in norms]
 
 
 def _find_norms(draw: Draw, changes: Sequence[Fraction]) -> list[Fraction]:

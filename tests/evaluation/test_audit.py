@@ -263,6 +263,14 @@ def test_result_contains_no_value(release):
 
 
 @pytest.mark.parametrize(
+    "put", [lambda value: {value}, lambda value: frozenset([value, 2]), np.array, lambda value: [{value}]]
+)
+def test_sets_and_arrays_without_dimension_are_audited(put):
+    result = audit_epsilon(lambda rows: put(int(rows["value"].iloc[0])), TWO, epsilon=1.0, n_draws=500)
+    assert result.rejected
+
+
+@pytest.mark.parametrize(
     ("arguments", "options", "error", "match"),
     [
         ((len,), {}, ValueError, "`neighbors` are required"),
