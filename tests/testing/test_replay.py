@@ -139,6 +139,15 @@ def test_stated_rho_covers_the_draws(rho, passed):
     assert replay.findings == (() if passed else ("the draws lose rho 2 together, more than the stated 1.9",))
 
 
+@pytest.mark.parametrize(("rho", "passed"), [(0.125, True), (0.12, False)])
+def test_rho_of_a_choice_is_an_eighth_of_its_squared_epsilon(rho, passed):
+    def release(table):
+        return exponential_mechanism(SeededSource(0), [len(table), 3, 3 - len(table)], Fraction(1, 2))
+
+    claim = replace(CLAIM, epsilon=100.0, delta=1e-6, rho=rho)
+    assert replay_release(release, X, ONE_LESS, guarantee=claim).passed == passed
+
+
 @pytest.mark.parametrize("losses", [(), (PureLoss(1.0),)])
 def test_discrete_noise_on_real_numbers_has_no_bound(losses):
     noise = partial(discrete_laplace, scale=100, size=1)
