@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -30,12 +29,12 @@ from skdp.base import (
     restore_on_error,
 )
 from skdp.central import CentralEstimator
-from skdp.central.statistics import Batches, encode_columns, select_columns
+from skdp.central.statistics import select_columns
 from skdp.domain import Domain, DomainLike, Interval, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.readers import load_large
-from skdp.synthesis.answers._file import describe_counts, read_counts
+from skdp.synthesis.answers._file import describe_shapes, read_shapes
 from skdp.synthesis.answers._synthetic_rows import (
     MAX_ROUNDS,
     DrawnRows,
@@ -45,29 +44,23 @@ from skdp.synthesis.answers._synthetic_rows import (
     write_rows,
 )
 from skdp.synthesis.measure import NoiseBudget, measure_columns
-from skdp.synthesis.model import ColumnModel, fit_columns
-from skdp.synthesis.private._number_cells import with_edges
-from skdp.synthesis.private._records import (
-    CodedRecords,
-    encode_records,
-    explain_undeclared,
+from skdp.synthesis.model import ColumnModel, NoisyCounts, draw_balanced, fit_columns
+from skdp.synthesis.private._column_records import (
+    ColumnRecords,
+    drop_derived,
+    encode_public,
 )
+from skdp.synthesis.private._number_cells import with_edges
 from skdp.synthesis.private._table import (
-    PrivateTable,
     check_rows_alone,
     complete_domain,
-    derived_from,
     find_ordered,
     list_undeclared,
     make_generator,
     make_template,
-    replace_columns,
     with_target,
 )
 from skdp.tables import Table, is_frame, wrap_table
-
-MAX_VALUES = 1 << 12
-"""Largest number of values of a private column, for each of which each row has a probability."""
 
 # Fitted attributes that `skdp.save` writes, without the model.
 _SAVED_ATTRIBUTES = (
@@ -133,9 +126,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     `fit` measures counts of each private column, of fine cells of its numbers, and of pairs with a private column that
     noisy scores select. If an `Interval` has no declared bins, they are found from the noisy counts of cells. Replacing
     a value changes a table of counts by 2 in L1 norm and by sqrt(2) in L2 norm, and a score by 2. Numbers within a bin
-    have the distribution of its cells. The counts of public values are exact, so public values without records have no
-    noise. The model is a logistic regression of each private column on the public columns and on the private columns
-    before it, and is computed from the noisy counts ([1]_). `transform` does not read private columns.
+    have the distribution of its cells. The counts of public values are exact. Therefore, only one count is measured for
+    a column with two private values, and it changes by 1; public values without records have no noise. The model is a
+    logistic regression of the private columns on the public columns, and is computed from the noisy counts ([1]_).
+    `transform` does not read private columns.
 
     An undeclared value of a private column raises an error, which reveals that such a value occurs. A domain from
     `discover_domain` lacks rare values: replace them by a declared value ``other`` before `fit`, as in
@@ -225,9 +219,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, X lacks a private column or has undeclared values in one, a private column
-            has too many values, X or y is derived from private columns, or y or a level of the row index has the name
-            of a private column.
+            If a parameter is out of range, X lacks a private column or has undeclared values in one, the private
+            columns have too many combinations of values, X or y is derived from private columns, or y or a level of
+            the row index has the name of a private column.
         BudgetExceeded
             If the ledger does not cover the release.
         """
@@ -255,7 +249,16 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         TypeError, ValueError, BudgetExceeded
             As for `fit`.
         """
-        return self._resample(*self._fit(X, y))
+        records, noisy = self._fit(X, y)
+        model = self._model
+        if y is not None:
+            with limit_blas_threads():
+                model = fit_columns(
+                    noisy, records.public, records.n_rows, records.private_ordered
+                )
+        return self._resample(
+            records.table, model, records.public_table, records.public
+        )
 
     def transform(self, X: TableLike) -> Any:
         """Resample the private columns of rows given the public columns.
@@ -284,7 +287,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         names = [name for name in self.domain_.columns if name not in private]
         # The domain may have a target of `fit`, which X does not have.
         names = [name for name in names if name in table.names]
-        codes = _encode_public(table, self.domain_, names)
+        codes = encode_public(table, self.domain_, names)
         return self._resample(table, self._model, select_columns(table, names), codes)
 
     def _check_columns(self) -> list[Any]:
@@ -302,72 +305,55 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return names
 
     @restore_on_error
-    def _fit(self, X: Any, y: Any) -> tuple[Table, ColumnModel, Table, Sequence[Codes]]:
-        """Read the table, charge the ledger, measure, and fit; return the arguments of `_resample`, with the target."""
-        # Read: errors of parameters and of undeclared values are raised here.
-        # Replacing a value changes two counts by 1 each.
-        total, delta = self._check_budget(), check_delta(self.delta)
-        budget = NoiseBudget(total, delta, sensitivity=(2, 2))
-        private = self._check_columns()
-        table = self._read_table(load_large(X))
-        modeled, domain, public_names = self._read(X, table, y)
-        form = _open_private(modeled, domain, private)
-        records = _encode_private(form)
-        public = select_columns(modeled, [n for n in modeled.names if n not in private])
-        codes = _encode_public(modeled, domain, public.names)
-        # Charge.
-        mechanism = f"{budget.noise_name} noise on counts"
-        source = budget.charge(
-            self._charge_release, private, mechanism, relation="replace_values"
-        )
-        # Measure.
-        ordered = find_ordered(domain, public_names)
-        is_ordered = dict(zip(domain.columns, ordered, strict=True))
-        columns: dict[Any, Any] = dict(form.domain)
-        for name in public.names:
-            # One more code of a public column stands for all other values.
-            columns[name] = range(len(domain[name]) + 1)
-        with limit_blas_threads():
-            joint, marginals, numbers = measure_columns(
-                form,
-                records,
-                Domain(columns),
-                codes,
-                [is_ordered[name] for name in columns],
-                budget=budget,
-                source=source,
+    def _fit(self, X: Any, y: Any) -> tuple[ColumnRecords, list[NoisyCounts]]:
+        """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
+        budget = NoiseBudget(self._check_budget(), check_delta(self.delta))
+        records, excluded = self._read(X, y)
+        if excluded:
+            reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
+            _warn(
+                "Some public columns are excluded from the model of the private "
+                f"columns: {'; '.join(reasons)}. Declare them in `domain` to include "
+                "them"
             )
-            # Post-process: the private values are not used from here on.
-            singles = [(column,) for column in range(len(private))]
-            self._singles = [m for m in marginals if m.clique in singles]
-            self._numbers = numbers
-            tails, self._shapes = numbers.estimate(self._singles)
-            fit = partial(fit_columns, tails=tails, n_rows=records.n_records)
-            model = fit(marginals, sizes=joint.sizes, public=codes)
-            self._model = model
-            if not {*public.names} <= {*table.names}:
-                # `transform` has no target, so its model excludes counts with the target.
-                target = len(columns) - 1
-                known = [m for m in marginals if target not in m.clique]
-                self._model = fit(known, sizes=joint.sizes[:-1], public=codes[:-1])
-        final = {name: joint[name] for name in private}
-        self.domain_ = replace_columns(domain, {**domain, **final})
-        cliques = [m.clique for m in marginals if m.clique[0] < len(private)]
+        source = budget.charge(
+            self._charge_release,
+            records.private_names,
+            f"{budget.noise_name} noise on counts",
+            relation="replace_values",
+        )
+        with limit_blas_threads():
+            noisy, self._shapes = measure_columns(records, budget, source)
+            # `transform` has no target, so its model excludes tables with the target.
+            without_target = []
+            for counts in noisy:
+                index = counts.cross.public
+                if index is None or records.public_names[index] in records.table.names:
+                    without_target.append(counts)
+            self._model = fit_columns(
+                without_target,
+                records.public,
+                records.n_rows,
+                records.private_ordered,
+            )
+        self.domain_ = records.domain
         self.measured_columns_ = []
-        for clique in dict.fromkeys(cliques):
-            self.measured_columns_.append(tuple(joint.columns[c] for c in clique))
-        self._columns = table.names
+        for counts in noisy:
+            names = [records.private_names[index] for index in counts.cross.private]
+            if counts.cross.public is not None:
+                names.append(records.public_names[counts.cross.public])
+            self.measured_columns_.append(tuple(names))
+        self._columns = records.table.names
         self._calls = CallCounter()
-        return table, model, public, codes
+        return records, noisy
 
-    def _read(
-        self, X: Any, table: Table, y: Any
-    ) -> tuple[Table, Domain, Collection[Any]]:
-        """Return the columns of the model, their domain, and the columns whose values are read from the rows.
+    def _read(self, X: Any, y: Any) -> tuple[ColumnRecords, dict[Any, str]]:
+        """Encode a table; also return the public columns that are excluded from the model, with reasons.
 
-        `table` has the columns of X, and `y` is the target, a further public column, or None.
+        `y` is the target, a further public column, or None.
         """
         private = self._check_columns()
+        table = self._read_table(load_large(X))
         unknown = [name for name in private if name not in table.names]
         if unknown:
             raise ValueError(
@@ -382,8 +368,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             check_target_name(table, y, private)
             modeled = with_target(table, y)
         if isinstance(self.domain, Domain):
-            modeled = _drop_derived(modeled, self.domain, private)
+            modeled = drop_derived(modeled, self.domain, private)
         public_values: dict[Any, Any] = {}
+        excluded: dict[Any, str] = {}
         # The values of public columns may be read from the rows. The columns of an array
         # must be declared, because they share a dtype, which depends on private values.
         if is_frame(table.native):
@@ -401,12 +388,13 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             columns = dict(zip(modeled.names, modeled.columns, strict=True))
             for name, values in public_values.items():
                 public_values[name] = _cut_equally(values, columns[name])
-            _warn_of_excluded(excluded)
-            included = [name for name in modeled.names if name not in excluded]
-            modeled = select_columns(modeled, included)
+        included = [name for name in modeled.names if name not in excluded]
+        modeled = select_columns(modeled, included)
         domain = complete_domain(modeled, self.domain, public_values)
         check_rows_alone(domain)
-        return modeled, domain, public_values
+        is_ordered = find_ordered(domain, public_values)
+        ordered = dict(zip(included, is_ordered, strict=True))
+        return ColumnRecords(table, modeled, domain, private, ordered), excluded
 
     def _describe_fit(self) -> dict[str, Any]:
         """Return the fitted state for `skdp.save`."""
@@ -416,33 +404,25 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 fitted[name] = vars(self)[name]
         if not fitted:
             return {}
-        private = self.domain_.select(self.columns)
-        fitted |= describe_counts(private, self._singles, self._numbers)
-        return fitted | {"tables": self._model.describe()}
+        return fitted | {
+            "tables": self._model.describe(),
+            "shapes": describe_shapes(self.domain_.select(self.columns), self._shapes),
+        }
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the parts from `skdp.load`, the tables of the model and fitted attributes by name, and set them."""
         parts = dict(fitted)
         tables = parts.pop("tables")
-        counts = {name: parts.pop(name) for name in ("marginals", "cells")}
+        shapes = parts.pop("shapes")
         if not parts.keys() <= {*_SAVED_ATTRIBUTES}:
             raise ValueError(
                 "The fitted attributes must be the attributes of a DPColumnSynthesizer."
             )
         if list(parts["guarantee_"].scope) != self._check_columns():
             raise ValueError("The guarantee must be for the private columns.")
-        domain = parts["domain_"]
-        private = domain.select(self._check_columns())
-        sizes = list(private.sizes)
-        for name in domain.columns:
-            if name in parts["_columns"] and name not in private.columns:
-                sizes.append(len(domain[name]) + 1)
-        self._model = ColumnModel.read(tables, sizes, len(private.columns))
-        is_gaussian = parts["guarantee_"].rho is not None
-        self._singles, self._numbers = read_counts(
-            counts, private, is_gaussian=is_gaussian
-        )
-        _, self._shapes = self._numbers.estimate(self._singles)
+        private = parts["domain_"].select(self._check_columns())
+        self._model = ColumnModel.read(tables)
+        self._shapes = read_shapes(private, shapes)
         for name, part in parts.items():
             setattr(self, name, part)
         self._calls = CallCounter()
@@ -467,8 +447,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         def draw(indices: Indices) -> DrawnRows:
             """Draw the private columns of some rows of the table."""
             public_codes = [column_codes[indices] for column_codes in codes]
-            private_codes = model.draw(public_codes, indices.size, rng)
-            return draw_numbers(domain, private_codes, rng, self._shapes)
+            combinations = draw_balanced(model, public_codes, indices.size, rng)
+            private_codes = np.unravel_index(combinations, domain.sizes)
+            return draw_numbers(domain, list(private_codes), rng, self._shapes)
 
         def find_invalid(indices: Indices, rows: DrawnRows) -> Mask:
             """Return True for each of the rows, drawn for these rows of the table, that violates a constraint."""
@@ -501,72 +482,6 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             if constraint not in public_constraints:
                 constraints.append(constraint)
         return Domain(dict(domain), constraints=constraints, derived=domain.derived)
-
-
-def _open_private(modeled: Table, domain: Domain, names: Sequence[Any]) -> PrivateTable:
-    """Select the private columns, with their fine cells, and check their numbers of values."""
-    private = domain.select(names)
-    for name, size in zip(private.columns, private.sizes, strict=True):
-        if size > MAX_VALUES:
-            raise ValueError(
-                f"Private columns must have at most {MAX_VALUES:,} values, got {size:,} "
-                f"of column {name!r}. Declare coarser bins."
-            )
-    return PrivateTable.of(names, select_columns(modeled, names), private)
-
-
-def _encode_private(form: PrivateTable) -> CodedRecords:
-    """Encode private columns by fine cells."""
-    codes, undeclared = encode_records(form.table, form.fine, "error")
-    if undeclared:
-        advice = "Alternatively, replace such values before `fit`"
-        rows = Batches(form.table)
-        raise explain_undeclared(undeclared[0], rows, form.domain, advice)
-    encode = partial(form.encode_cells, "error", np.arange(len(codes[0])))
-    return CodedRecords(codes, form.fine.sizes, encode=encode)
-
-
-def _encode_public(
-    table: Table, domain: Domain, names: Sequence[Any]
-) -> Sequence[Codes]:
-    """Encode public columns; values outside their domain get the code after the last."""
-    if not names:
-        return []
-    selected = select_columns(table, names)
-    codes, _ = encode_columns(selected, domain.select(names), "ignore")
-    return codes
-
-
-def _drop_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Table:
-    """Drop columns derived from public columns; raise an error for columns derived from private columns."""
-    revealing = [*derived_from(domain, private), *private]
-    refused = []
-    for name in domain.derived:
-        if name in table.names and name in revealing:
-            refused.append(name)
-    if refused:
-        raise ValueError(
-            f"X must not have columns {refused}, which `domain` derives from private "
-            "columns. Drop them, and compute them from the result with "
-            "`Domain.add_derived`."
-        )
-    # Derived columns add no information to the model, and the domain does not list
-    # their values.
-    declared = [name for name in domain.columns if name in table.names]
-    computed = domain.select(declared).derived
-    names = [name for name in table.names if name not in computed]
-    return select_columns(table, names)
-
-
-def _warn_of_excluded(excluded: Mapping[Any, str]) -> None:
-    """Warn of public columns that are excluded from the model, with the reason by name."""
-    if excluded:
-        reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
-        _warn(
-            "Some public columns are excluded from the model of the private "
-            f"columns: {'; '.join(reasons)}. Declare them in `domain` to include "
-            "them"
-        )
 
 
 def _warn(text: str) -> None:

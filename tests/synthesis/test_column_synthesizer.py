@@ -15,7 +15,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp import Domain, DPColumnSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
-from skdp.datasets import load_adult
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
 from tests.conftest import diagonal, quick_first
@@ -157,7 +156,7 @@ class TestPrivacy:
             ({"domain": Domain({"job": list("abc")})}, r"for the columns \['sex'\].* The Domain declares \['job'\]"),
             ({"domain": {"sex": ["f"]}}, "Column 'sex' contains a value.* outside the declared domain"),
             ({"epsilon": 0}, "epsilon"),
-            ({"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0.0, 81.0, bins=5_000)}}, "got 5,000 of"),
+            ({"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0.0, 81.0, bins=3_000)}}, "got 6,000"),
         ],
     )
     def test_invalid_arguments_raise_before_charge(self, parameters, message):
@@ -254,20 +253,12 @@ class TestRows:
         pd.testing.assert_frame_equal(loaded.transform(people(500)), release.transform(people(500)))
 
     @pytest.mark.parametrize(
-        ("part", "change", "message"),
-        [
-            ("edges", lambda edges: edges[:1] + edges[-1:], "have different edges"),
-            ("levels", lambda levels: [{**levels[0], "counts": np.zeros(2)}], "must be finite and have the shape"),
-            ("levels", lambda levels: [{**levels[0], "std_error": 0.0}], "must be a positive number"),
-        ],
+        "change", [{"proportions": -np.ones(80)}, {"proportions": np.ones(80)}, {"edges": [0.0, 1.0, 80.5]}]
     )
-    def test_damaged_distributions_of_numbers_raise_an_error(self, part, change, message):
-        def damage(content):
-            cells = content["fitted"]["cells"][0]
-            cells[part] = change(cells[part])
-
-        data = forge_file(save_bytes(synthesizer(["age"]).fit(people(100))), damage)
-        with pytest.raises(ValueError, match=message):
+    def test_damaged_distributions_of_numbers_raise_an_error(self, change):
+        release = synthesizer(["age"]).fit(people(100))
+        data = forge_file(save_bytes(release), lambda content: content["fitted"]["shapes"][0].update(change))
+        with pytest.raises(ValueError, match="must be finite and have the shape|have different edges"):
             skdp.load(io.BytesIO(data))
 
     @pytest.mark.parametrize(
@@ -333,16 +324,6 @@ class TestPublicColumns:
         with pytest.warns(UserWarning, match="excluded from the model.*'name'"):
             made = synthesizer(["sex"], random_state=0).fit_transform(table)
         assert made["name"].equals(table["name"])
-
-    def test_target_of_too_many_texts_is_excluded(self):
-        """The last column of X was excluded in its place."""
-        table = people(1_200)
-        target = pd.Series([f"name {i}" for i in range(1_200)], table.index)
-        with pytest.warns(UserWarning, match="excluded from the model.*'target'"):
-            release = synthesizer(["sex"], 100.0, delta=1e-6, random_state=0).fit(table, target)
-        expected = pd.crosstab(table["income"], table["sex"])
-        made = release.transform(table)
-        assert (pd.crosstab(made["income"], made["sex"]) - expected).abs().to_numpy().max() < 25
 
     def test_neighboring_numbers_are_counted_together(self):
         """A weak dependence on a column of many values then exceeds its noise."""
@@ -479,27 +460,6 @@ def test_slope_of_private_numbers_on_public_columns_is_kept(epsilon, smallest):
     for name in public:
         slopes = [np.polyfit(rows[name], rows["pay"], 1)[0] for rows in (table, made)]
         assert slopes[1] > smallest * slopes[0]
-
-
-@pytest.mark.long
-def test_fit_converges_if_public_values_determine_private_values():
-    """A relationship "Husband" determines the sex: after 300 steps with few corrections, the mean was 0.0021."""
-    adult = load_adult()
-    gains = [0, 1, *range(1_000, 8_001, 1_000), *range(10_000, 16_001, 1_000), 20_000, 25_000, 30_000, 50_000, 100_000]
-    bins = {
-        "age": Interval(16, 96, bins=80),
-        "capital-gain": Interval(edges=gains),
-        "capital-loss": Interval(edges=[0, 1, 500, 1_000, *range(1_500, 2_401, 100), 2_600, 3_000, 4_500]),
-        "hours-per-week": Interval(0, 100, bins=32),
-    }
-    domain = Domain({name: bins.get(name, adult.domain[name]) for name in adult.frame})
-    release = DPColumnSynthesizer(["race", "sex"], 4.0, delta=1e-6, domain=domain, random_state=0)
-    made = release.fit_transform(adult.frame)
-    distances = []
-    for name in ("relationship", "marital-status", "occupation", "workclass", "income"):
-        counts = [pd.crosstab(rows["sex"], rows[name]).to_numpy() for rows in (made, adult.frame)]
-        distances.append(np.abs(counts[0] - counts[1]).sum() / (2 * len(made)))
-    assert np.mean(distances) < 0.0016
 
 
 def test_dependence_on_a_public_number_with_a_long_tail_is_kept():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from skdp.domain import Domain, Interval, drop_bins, make_edge_array
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.measure import NumberCounts, find_columns, fit_counts, structure_of
 from skdp.synthesis.model import Clique, Marginal, shape_of
-from skdp.synthesis.private._number_cells import find_intervals, with_edges
+from skdp.synthesis.private._number_cells import Shape, find_intervals, with_edges
 
 PARTS = {
     "domain",
@@ -33,6 +33,20 @@ PARTS = {
 def describe_fitted(fitted: FittedTable) -> dict[str, Any]:
     """Describe the fitted parts by names of columns, as values that a file can store; `read_fitted` reads them."""
     counts = fitted.counts
+
+    def describe(marginal: Marginal) -> dict[str, Any]:
+        return {
+            "columns": list(fitted.name_columns(marginal.clique)),
+            "groups": marginal.groups,
+            "counts": marginal.counts,
+            "std_error": marginal.std_error,
+        }
+
+    cells = []
+    for column, interval in counts.numbers.cells.items():
+        levels = [describe(marginal) for marginal in counts.numbers.levels[column]]
+        name = fitted.domain.columns[column]
+        cells.append({"column": name, "edges": list(interval.edges), "levels": levels})
     scores = []
     for pair, (score, std_error) in counts.scores.items():
         scores.append([list(fitted.name_columns(pair)), score, std_error])
@@ -40,31 +54,11 @@ def describe_fitted(fitted: FittedTable) -> dict[str, Any]:
         "domain": fitted.domain,
         "template": fitted.template,
         "features": list(fitted.features),
+        "marginals": list(map(describe, counts.marginals)),
         "scores": scores,
+        "cells": cells,
         "found": sorted(fitted.found, key=fitted.domain.columns.index),
-        **describe_counts(fitted.domain, counts.marginals, counts.numbers),
     }
-
-
-def describe_counts(
-    domain: Domain, marginals: Iterable[Marginal], numbers: NumberCounts
-) -> dict[str, Any]:
-    """Describe noisy counts of marginals and of fine cells by names of columns; `read_counts` reads them."""
-
-    def describe(marginal: Marginal) -> dict[str, Any]:
-        return {
-            "columns": [domain.columns[column] for column in marginal.clique],
-            "groups": marginal.groups,
-            "counts": marginal.counts,
-            "std_error": marginal.std_error,
-        }
-
-    cells = []
-    for column, interval in numbers.cells.items():
-        levels = [describe(marginal) for marginal in numbers.levels[column]]
-        name = domain.columns[column]
-        cells.append({"column": name, "edges": list(interval.edges), "levels": levels})
-    return {"marginals": list(map(describe, marginals)), "cells": cells}
 
 
 def read_fitted(parts: dict[str, Any], max_cells: int) -> FittedTable:
@@ -83,12 +77,11 @@ def read_fitted(parts: dict[str, Any], max_cells: int) -> FittedTable:
             "The domain, the guarantee and the features of a synthesizer must have "
             "matching columns."
         )
-    marginals, numbers = read_counts(
-        parts, domain, is_gaussian=guarantee.rho is not None
-    )
+    marginals = [_read_marginal(about, domain) for about in parts["marginals"]]
     scores = {}
     for names, score, std_error in parts["scores"]:
         scores[_read_clique(names, domain)] = float(score), _read_error(std_error)
+    numbers = _read_numbers(parts["cells"], domain, guarantee.rho is not None)
     counts = fit_counts(structure_of(domain, max_cells), marginals, numbers)
     declared = {name: drop_bins(domain[name]) for name in parts["found"]}
     counts = replace(counts, scores=scores)
@@ -121,22 +114,20 @@ def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
     return Marginal(clique, counts, _read_error(about["std_error"]), groups)
 
 
-def read_counts(
-    parts: Mapping[str, Any], domain: Domain, *, is_gaussian: bool
-) -> tuple[list[Marginal], NumberCounts]:
-    """Check and read noisy counts of marginals and of fine cells, which divide bins, from the parts of a file."""
-    marginals = [_read_marginal(about, domain) for about in parts["marginals"]]
+def _read_numbers(
+    listed: list[Mapping[str, Any]], domain: Domain, is_gaussian: bool
+) -> NumberCounts:
+    """Read the noisy counts of the fine cells of columns, listed as in `describe_fitted`; cells divide bins."""
     cells = {}
     levels = {}
     values = dict(domain)
-    for about in parts["cells"]:
+    for about in listed:
         name = about["column"]
         (column,) = find_columns(domain, [name], "cells")
         cells[column] = _read_cells(find_intervals(domain)[column], about["edges"])
         fine = Domain(values | {name: cells[column]})
         levels[column] = tuple(_read_marginal(one, fine) for one in about["levels"])
-    numbers = NumberCounts(find_intervals(domain), cells, levels, is_gaussian)
-    return marginals, numbers
+    return NumberCounts(find_intervals(domain), cells, levels, is_gaussian)
 
 
 def _read_cells(bins: Interval, listed: Sequence[Any]) -> Interval:
@@ -149,6 +140,38 @@ def _read_cells(bins: Interval, listed: Sequence[Any]) -> Interval:
             "The fine cells and the bins of a column have different edges."
         )
     return with_edges(bins, edges)
+
+
+def describe_shapes(
+    domain: Domain, shapes: Mapping[int, Shape]
+) -> list[dict[str, Any]]:
+    """Describe distributions within bins, by index of the column, as values that a file can store."""
+    described = []
+    for column, shape in shapes.items():
+        edges = list(shape.cells.edges)
+        name = domain.columns[column]
+        proportions = shape.proportions
+        described.append({"column": name, "edges": edges, "proportions": proportions})
+    return described
+
+
+def read_shapes(
+    domain: Domain, listed: Sequence[Mapping[str, Any]]
+) -> dict[int, Shape]:
+    """Check and read the distributions of `describe_shapes`."""
+    shapes = {}
+    for about in listed:
+        (column,) = find_columns(domain, [about["column"]], "shapes")
+        bins = find_intervals(domain)[column]
+        cells = _read_cells(bins, about["edges"])
+        numbers = NumberCounts({column: bins}, {column: cells}, {}, is_gaussian=False)
+        starts = numbers.find_starts(column)
+        proportions = _read_counts(about["proportions"], (starts[-1],))
+        sums = np.add.reduceat(proportions, starts[:-1])
+        if proportions.min() < 0 or not np.allclose(sums, 1):
+            raise ValueError("The proportions of the cells of a bin must add up to 1.")
+        shapes[column] = Shape(cells, starts, proportions, levels=())
+    return shapes
 
 
 def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> Floats:

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from skdp._arrays import Floats, Indices, Mask
 from skdp.domain import Domain, Interval, make_edge_array
 from skdp.synthesis.measure._interactions import group_values
-from skdp.synthesis.measure._private_counts import PrivateCounts
+from skdp.synthesis.measure._private_counts import PrivateCells
 from skdp.synthesis.model import (
     Marginal,
     combine_levels,
@@ -69,7 +69,7 @@ MIN_PROPORTION = 1e-9
 
 
 def measure_cells(
-    private: PrivateCounts,
+    private: PrivateCells,
     domain: Domain,
     cells: Mapping[int, Interval],
     max_bins: int,
@@ -100,7 +100,7 @@ def measure_cells(
 
 
 def _find_numbers(
-    private: PrivateCounts,
+    private: PrivateCells,
     cells: Mapping[int, Interval],
     levels: dict[int, tuple[Marginal, ...]],
 ) -> Mapping[int, Interval]:
@@ -111,7 +111,7 @@ def _find_numbers(
     # Only columns with frequent wide cells spend these fractions of the budget.
     fraction = Fraction(1, 40 * max(1, len(cells)))
     # A divided cell is clear in all later counts of its parts, too.
-    min_count = CLEAR_STD_ERRORS * private.budget.std_error(fraction / N_DIVISIONS)
+    min_count = CLEAR_STD_ERRORS * private.cell_error(fraction / N_DIVISIONS)
     wide = {}
     for column, fine in cells.items():
         is_frequent = _mark_frequent(levels[column][0], fine, min_count)
@@ -135,7 +135,7 @@ def _find_numbers(
 
 
 def _divide_cells(
-    private: PrivateCounts,
+    private: PrivateCells,
     wide: Mapping[int, tuple[Interval, Mask]],
     fraction: Fraction,
     min_count: float,
@@ -247,7 +247,7 @@ class NumberCounts:
 
 
 def _choose_bins(
-    private: PrivateCounts,
+    private: PrivateCells,
     domain: Domain,
     numbers: NumberCounts,
     found: Sequence[int],

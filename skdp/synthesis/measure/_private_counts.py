@@ -69,18 +69,13 @@ class NoiseBudget:
     #    differential privacy. arXiv:2210.17520
 
     def __init__(
-        self,
-        budget: PrivacyBudget,
-        delta: Fraction,
-        max_rows_per_person: int = 1,
-        *,
-        sensitivity: Sensitivity = ONE_COUNT,
+        self, budget: PrivacyBudget, delta: Fraction, max_rows_per_person: int = 1
     ) -> None:
         """Choose the form of the budget: epsilon for Laplace noise, or mu for Gaussian noise.
 
         With a `delta`, it is the largest mu that implies (epsilon, delta), unless this budget is too small for any
-        result. `sensitivity` is the largest change of the counts of disjoint cells by one record. `remaining` is the
-        fraction of the budget that is not spent. Integers are measured in units of 1 / `unit` records.
+        result. `remaining` is the fraction of the budget that is not spent. Integers are measured in units of
+        1 / `unit` records.
         """
         self._charged = budget, delta
         # With a delta, the budget is the largest mu that implies (epsilon, delta).
@@ -101,7 +96,6 @@ class NoiseBudget:
                 f"{MAX_STD_ERROR:g} records per row of a person."
             )
         self._budget = PrivacyBudget(kind, amount, rows=max_rows_per_person)
-        self._sensitivity = sensitivity
         self.remaining = Fraction(1)
         self.unit = 1
 
@@ -120,7 +114,7 @@ class NoiseBudget:
         budget, delta = self._charged
         losses = self.losses
         if n_equal and not self.is_gaussian:
-            noise = self._make_noise(Fraction(1, n_equal))
+            noise = self._make_noise(Fraction(1, n_equal), ONE_COUNT)
             losses = (replace(noise.loss, count=n_equal),)
         return charge_release(
             budget,
@@ -171,21 +165,20 @@ class NoiseBudget:
             return ()
         return (gaussian_loss(self._budget.amount),)
 
-    def _make_noise(
-        self, fraction: Fraction, sensitivity: Sensitivity | None = None
-    ) -> Noise:
-        """Return the noise of integers, by default counts, that are measured with a fraction of the budget."""
+    def _make_noise(self, fraction: Fraction, sensitivity: Sensitivity) -> Noise:
+        """Return the noise of integers that are measured with a fraction of the budget."""
         budget = self._budget * fraction
-        l1, l2_squared = sensitivity or self._sensitivity
+        l1, l2_squared = sensitivity
         return Noise.from_budget(budget, l1 * self.unit, l2_squared * self.unit**2)
 
-    def _make_score_noise(self, fraction: Fraction, n_scores: int) -> Noise:
-        """Return the joint noise of scores, each of which changes at most as much as the sum of all counts."""
-        change = self._sensitivity[0] * self.unit
-        return Noise.joint(self._budget * fraction, change, n_scores)
+    def _make_score_noise(
+        self, fraction: Fraction, n_scores: int, change: int = 1
+    ) -> Noise:
+        """Return the joint noise of scores, each of which a record changes by at most `change`."""
+        return Noise.joint(self._budget * fraction, change * self.unit, n_scores)
 
     def std_error(
-        self, fraction: Fraction, sensitivity: Sensitivity | None = None
+        self, fraction: Fraction, sensitivity: Sensitivity = ONE_COUNT
     ) -> float:
         """Return the standard error of counts that are measured with a fraction of the budget."""
         noise = self._make_noise(fraction, sensitivity)
@@ -193,7 +186,7 @@ class NoiseBudget:
 
     def noise_scale(self, fraction: Fraction) -> float:
         """Return the standard deviation of noise before rounding, proportional to a power of the fraction."""
-        noise = self._make_noise(fraction)
+        noise = self._make_noise(fraction, ONE_COUNT)
         root = noise.scale**0.5 if self.is_gaussian else math.sqrt(2) * noise.scale
         return float(root) / self.unit
 
@@ -216,20 +209,23 @@ class NoiseBudget:
         source: ByteSource,
         counts: Integers,
         fraction: Fraction,
-        sensitivity: Sensitivity | None = None,
+        sensitivity: Sensitivity = ONE_COUNT,
     ) -> Floats:
-        """Spend a fraction of the budget on noise for the counts of disjoint cells; the result is in records."""
+        """Spend a fraction of the budget on noise for integers, such as the counts of disjoint cells.
+
+        `sensitivity` is the largest change of all these integers by one record. The result is in records.
+        """
         self._use_fraction(fraction)
         noise = self._make_noise(fraction, sensitivity)
         drawn = noise.draw(source, counts.size)
         return _add_noise(counts, drawn.reshape(counts.shape)) / self.unit
 
     def add_to_scores(
-        self, source: ByteSource, scores: Integers, fraction: Fraction
+        self, source: ByteSource, scores: Integers, fraction: Fraction, change: int = 1
     ) -> Floats:
-        """Spend a fraction of the budget on noise for scores, distances of counts from fixed numbers; (n_scores,)."""
+        """Spend a fraction of the budget on noise for scores, (n_scores,), each changed by at most `change`."""
         self._use_fraction(fraction)
-        noise = self._make_score_noise(fraction, scores.size)
+        noise = self._make_score_noise(fraction, scores.size, change)
         return _add_noise(scores, noise.draw(source, scores.size)) / self.unit
 
     def choice_error(self, fraction: Fraction, n_scores: int) -> float:
@@ -247,11 +243,10 @@ class NoiseBudget:
     ) -> int:
         """Spend a fraction of the budget to choose the index of a large score.
 
-        Adding or removing a record changes the difference of two scores by at most `difference`.
+        A record changes the difference of two scores by at most `difference`.
         """
         self._use_fraction(fraction)
-        difference *= self._sensitivity[0] * self.unit
-        return choose(source, scores, self._budget * fraction, difference)
+        return choose(source, scores, self._budget * fraction, difference * self.unit)
 
     def _use_fraction(self, fraction: Fraction) -> None:
         """Subtract a fraction from the remaining budget, before noise is drawn."""
@@ -347,20 +342,24 @@ class PrivateScores:
         return float(self._budget.add_to_scores(self._source, exact, fraction)[0])
 
 
-class PrivateCounts:
-    """The private records of a fit, of which only noisy counts and scores leave this object.
-
-    A record is in one cell of each marginal, or in none.
-    """
+class PrivateCells:
+    """The private records of a fit, of which only noisy counts of the cells of single columns leave this object."""
 
     def __init__(
-        self, records: Records, budget: NoiseBudget, source: ByteSource
+        self,
+        records: Records,
+        budget: NoiseBudget,
+        source: ByteSource,
+        sensitivity: Sensitivity = ONE_COUNT,
     ) -> None:
-        """Store the records, the budget and the source of random bits, and no `marginals` yet."""
+        """Store the records, the budget of all measurements and the source of random bits.
+
+        `sensitivity` is the largest change of the counts of the cells of a column.
+        """
         self._records = records
         self._source = source
+        self._sensitivity = sensitivity
         self.budget = budget
-        self.marginals: list[Marginal] = []
 
     @property
     def n_columns(self) -> int:
@@ -378,19 +377,26 @@ class PrivateCounts:
         cliques: list[Clique] = [(column,) for column in columns]
         measured = {}
         for clique, cells in zip(cliques, self._records.count(cliques), strict=True):
-            measured[clique[0]] = self._release(clique, cells, None, fraction)
+            measured[clique[0]] = self._measure_groups(clique, cells, None, fraction)
         return measured
 
-    def _release(
+    def cell_error(self, fraction: Fraction) -> float:
+        """Return the standard error of the counts of cells that are measured with a fraction of the budget."""
+        return self.budget.std_error(fraction, self._sensitivity)
+
+    def _measure_groups(
         self,
         clique: Clique,
-        counts: Integers,
+        cells: Integers,
         groups: ValueGroups | None,
         fraction: Fraction,
     ) -> Marginal:
-        """Release the counts of a marginal, by groups of values."""
-        noisy = self.budget.add_to_counts(self._source, counts, fraction)
-        return Marginal(clique, noisy, self.budget.std_error(fraction), groups)
+        """Release the counts of groups of cells of a column."""
+        counts = sum_value_groups(cells, groups)
+        noisy = self.budget.add_to_counts(
+            self._source, counts, fraction, self._sensitivity
+        )
+        return Marginal(clique, noisy, self.cell_error(fraction), groups)
 
     def measure_levels(
         self, columns: Sequence[int], fraction: Fraction
@@ -412,14 +418,27 @@ class PrivateCounts:
                     groups.append((np.arange(cells.size) * n_blocks // cells.size,))
             part = fraction / len(groups)
             measured[clique[0]] = tuple(
-                self._release(clique, sum_value_groups(cells, members), members, part)
-                for members in groups
+                self._measure_groups(clique, cells, members, part) for members in groups
             )
         return measured
 
     def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> None:
         """Replace the codes of some columns by larger bins: `bins` has the bin of each code."""
         self._records = self._records.coarsen(domain, bins)
+
+
+class PrivateCounts(PrivateCells):
+    """The private records of a fit, of which only noisy counts and scores leave this object.
+
+    A record is in one cell of each marginal, or in none.
+    """
+
+    def __init__(
+        self, records: Records, budget: NoiseBudget, source: ByteSource
+    ) -> None:
+        """Store the records, the budget and the source of random bits, and no `marginals` yet."""
+        super().__init__(records, budget, source)
+        self.marginals: list[Marginal] = []
 
     def measure(
         self,
@@ -448,7 +467,9 @@ class PrivateCounts:
                 counts = self._count_groups(clique, coarse[clique])
             else:
                 counts = sum_value_groups(next(exact_counts), clique_groups)
-            measured.append(self._release(clique, counts, clique_groups, fraction))
+            noisy = self.budget.add_to_counts(self._source, counts, fraction)
+            std_error = self.budget.std_error(fraction)
+            measured.append(Marginal(clique, noisy, std_error, clique_groups))
         self.marginals += measured
         return measured
 

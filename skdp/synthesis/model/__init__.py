@@ -1,6 +1,12 @@
 """Graphical models: junction trees, messages, estimation from noisy marginals, sampling."""
 
 from skdp.synthesis.model._column_model import ColumnModel as ColumnModel
+from skdp.synthesis.model._column_model import Cross as Cross
+from skdp.synthesis.model._column_model import NoisyCounts as NoisyCounts
+from skdp.synthesis.model._column_model import draw_balanced as draw_balanced
+from skdp.synthesis.model._column_model import (
+    estimate_proportions as estimate_proportions,
+)
 from skdp.synthesis.model._column_model import fit_columns as fit_columns
 from skdp.synthesis.model._estimation import Structure as Structure
 from skdp.synthesis.model._estimation import fit_model as fit_model

@@ -1,300 +1,399 @@
-"""Regressions of private columns on public columns, and draws of private values."""
+"""Model of private columns given public columns, and draws from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
-from scipy.special import softmax
 
 from skdp._arrays import Codes, Floats, Indices
-from skdp.synthesis.model._estimation import estimate_column, make_consistent
-from skdp.synthesis.model._tables import (
-    Clique,
-    Marginal,
-    merge_marginals,
-    sum_value_groups,
-)
+from skdp.synthesis.model._estimation import MIN_TAIL_COUNT
 
-# Chosen with benchmarks/synthesis_columns.py: the prior standard deviation of a logit is 1.
-MIN_PENALTY = 0.02
-"""Penalty of logits without noise: they are finite for values that never occur together."""
+# The constants were chosen with benchmarks/synthesis_columns.py.
+LOGIT_STD, ORDERED_LOGIT_STD = 0.5, 1.0
+"""Prior standard deviation of the logits of unordered private values, and of ordered ones such as bins of numbers."""
 
-MIN_CURVATURE = 0.05
-"""Smallest second derivative of the loss by a logit, in records: positive for values without records."""
+SAMPLING_WEIGHT = 0.02
+"""Weight of sampling errors in the penalty: without noise, the model should have the counts of the table."""
 
-MAX_BLOCK_LOGITS = 1 << 17
-"""Logits of rows that are evaluated together: one megabyte."""
+
+@dataclass(frozen=True, eq=False)
+class Cross:
+    """The columns of a table of counts: one or two private columns, and at most one public column."""
+
+    private: tuple[int, ...]
+    """Indices of the private columns."""
+    value_of: Indices
+    """The value, or group of rare values, of each combination of all private columns; shape (n_combinations,)."""
+    public: int | None = None
+    """Index of the public column."""
+    cell_of: Indices | None = None
+    """The cell, or group of rare values, of each code of the public column."""
+
+    @property
+    def is_single(self) -> bool:
+        """True for a single private column without a public column."""
+        return self.public is None and len(self.private) == 1
+
+    @property
+    def n_values(self) -> int:
+        """The number of private values, or of their combinations."""
+        return int(self.value_of.max()) + 1
+
+    @property
+    def n_cells(self) -> int:
+        """The number of public cells; 1 without a public column."""
+        return 1 if self.cell_of is None else int(self.cell_of.max()) + 1
+
+    def cells_of(self, public: Sequence[Codes], n_rows: int) -> Indices:
+        """Return the public cell of each row, given the codes of all public columns."""
+        if self.public is None or self.cell_of is None:
+            return np.zeros(n_rows, np.intp)
+        return self.cell_of[public[self.public]]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Noisy counts of a table; shape (n_cells, n_values)."""
+
+    cross: Cross
+    counts: Floats
+    std_error: float
+    tail: Floats | None = None
+    """Estimated counts of the bins of numbers in a tail, and NaN for all other bins; shape (n_values,)."""
+
+    def average(self, second: NoisyCounts) -> NoisyCounts:
+        """Return the average with a second measurement of the same table, weighted by precision."""
+        weight = self.std_error**-2
+        other_weight = second.std_error**-2
+        total = weight + other_weight
+        counts = (weight * self.counts + other_weight * second.counts) / total
+        return NoisyCounts(self.cross, counts, total**-0.5)
+
+    def group(self, cross: Cross) -> Floats:
+        """Sum the counts of a single column by the groups of values of another table; (n_groups,)."""
+        group_of = np.zeros(self.cross.n_values, np.intp)
+        group_of[self.cross.value_of] = cross.value_of
+        return np.bincount(group_of, self.counts[0], cross.n_values).astype(float)
+
+
+def estimate_proportions(noisy: NoisyCounts) -> Floats:
+    """Estimate the proportions of the values of a single column, all positive."""
+    # A value with a negative noisy count may occur.
+    counts = np.maximum(noisy.counts[0], noisy.std_error / 4)
+    if noisy.tail is not None:
+        tail = noisy.tail + MIN_TAIL_COUNT * noisy.std_error
+        counts = np.where(np.isnan(tail), counts, tail)
+    return counts / counts.sum()
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnModel:
-    """A regression of each private column on public columns and on the private columns before it."""
+    """A log-linear distribution of the private values of a row given its public values."""
 
-    # The probability of a value is proportional to the exponential of the sum of its logits,
-    # given the values of all other columns.
+    # The probability of a combination of private values is proportional to the
+    # exponential of the sum of one logit per table: the logit of the public cell of the
+    # row and of the private value.
 
-    sizes: tuple[int, ...]
-    """The numbers of values of all columns, the private ones first."""
-    logits: Sequence[Mapping[int, Floats]]
-    """For each private column, its logits given another column, of shape (n_given_values, n_values).
+    crosses: Sequence[Cross]
+    """The columns of each table."""
+    logits: Sequence[Floats]
+    """The logits of each table; shape (n_cells, n_values)."""
 
-    Its logits without another column have its own index, and the shape (1, n_values)."""
+    def predict(self, public: Sequence[Codes], n_rows: int) -> Floats:
+        """Return the probability of each combination of private values in each row; shape (n_rows, n_combinations).
 
-    def predict(self, column: int, codes: Sequence[Codes]) -> Floats:
-        """Return the probability of each value of a private column in each row, given the codes of all columns.
-
-        The codes of the column itself are 0.
+        `public` has the codes of each public column.
         """
-        scores = np.zeros((codes[column].size, self.sizes[column]))
-        for given, logits in self.logits[column].items():
-            scores += logits[codes[given]]
-        return np.asarray(softmax(scores, axis=1))
-
-    def draw(
-        self, public: Sequence[Codes], n_rows: int, rng: np.random.Generator
-    ) -> list[Codes]:
-        """Draw the codes of the private columns of rows, given the codes of each public column."""
-        private: list[Codes] = [np.zeros(n_rows, np.intp) for _ in self.logits]
-        for column in range(len(private)):
-            self.draw_column(column, [*private, *public], rng)
-        return private
-
-    def draw_column(
-        self, column: int, codes: Sequence[Codes], rng: np.random.Generator
-    ) -> None:
-        """Draw the codes of a private column, which are 0, such that counts are close to the expected counts."""
-        # Counts of n independent draws have standard deviations of up to sqrt(n / 4). Here,
-        # rows are drawn in blocks, in random order. The probability of a value is decreased
-        # a little if, among the rows drawn so far with the same value of another column,
-        # the value was drawn more often than expected: a self-balancing walk ([1]_).
-        # .. [1] R. Alweiss, Y. P. Liu, M. Sawhney (2021). Discrepancy minimization via a
-        #    self-balancing walk. STOC.
-        n_rows = codes[column].size
-        # The column itself is 0 before the draw, which balances the counts of all rows.
-        cells = np.column_stack(codes) + np.cumsum([0, *self.sizes[:-1]])
-        excess = np.zeros((sum(self.sizes), self.sizes[column]))
-        # Half or twice the number of blocks, or the change of a logit per excess draw, change
-        # distances of pairs by less than a tenth (benchmarks/synthesis_columns.py).
-        block_rows = max(16, n_rows // 1024)
-        gain = 8 / (block_rows * len(codes))
-        order = rng.permutation(n_rows)
-        for start in range(0, n_rows, block_rows):
-            rows = order[start : start + block_rows]
-            probabilities = self.predict(column, [values[rows] for values in codes])
-            row_excess = excess[cells[rows]].sum(axis=1)
-            cumulative = np.cumsum(probabilities * np.exp(-gain * row_excess), axis=1)
-            uniforms = 1 - rng.random((rows.size, 1))
-            drawn = (cumulative < uniforms * cumulative[:, -1:]).sum(axis=1)
-            codes[column][rows] = drawn
-            change = -probabilities
-            change[np.arange(rows.size), drawn] += 1
-            np.add.at(excess, cells[rows], change[:, np.newaxis])
+        scores = np.zeros((n_rows, self.crosses[0].value_of.size))
+        for cross, logits in zip(self.crosses, self.logits, strict=True):
+            cells = cross.cells_of(public, n_rows)
+            scores += logits[cells][:, cross.value_of]
+        highest = scores.max(axis=1, keepdims=True)
+        probabilities = np.exp(scores - highest, out=scores)
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        return probabilities
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return the columns of each table of logits and its numbers, for `read`."""
+        """Return the fields of the `Cross` of each table, and its logits (n_cells, n_values), for `read`."""
         tables = []
-        for column, by_given in enumerate(self.logits):
-            for given, logits in by_given.items():
-                tables.append({"column": column, "given": given, "logits": logits})
+        for cross, logits in zip(self.crosses, self.logits, strict=True):
+            tables.append({**vars(cross), "logits": np.array(logits)})
         return tables
 
     @classmethod
-    def read(
-        cls, tables: Iterable[Mapping[str, Any]], sizes: Sequence[int], n_private: int
-    ) -> ColumnModel:
-        """Check and restore a model of columns of these sizes from the tables of a file."""
-        by_column: list[dict[int, Floats]] = [{} for _ in range(n_private)]
+    def read(cls, tables: Sequence[Mapping[str, Any]]) -> ColumnModel:
+        """Restore a model from the tables of a file, each a `Cross` and its logits (n_cells, n_values)."""
+        crosses, all_logits = [], []
         for table in tables:
-            column, given, logits = table["column"], table["given"], table["logits"]
-            n_given = 1 if given == column else sizes[given]
-            has_shape = logits.shape == (n_given, sizes[column])
+            fields = dict(table)
+            logits = fields.pop("logits")
+            cross = Cross(**fields)
+            has_shape = logits.shape == (cross.n_cells, cross.n_values)
             if not has_shape or not np.isfinite(logits).all():
                 raise ValueError(
                     "The logits of a table must be finite and have the shape of its "
                     "columns."
                 )
-            by_column[column][given] = logits
-        return cls(tuple(sizes), by_column)
+            crosses.append(cross)
+            all_logits.append(logits)
+        return cls(crosses, all_logits)
 
 
 def fit_columns(
-    marginals: Iterable[Marginal],
-    tails: Mapping[int, Floats],
-    sizes: Sequence[int],
+    noisy: Sequence[NoisyCounts],
     public: Sequence[Codes],
     n_rows: int,
+    is_ordered: Sequence[bool],
 ) -> ColumnModel:
-    """Fit regressions of private columns to their noisy counts, given the public columns of all rows.
+    """Fit the distribution of private values given the public values of all rows, by L-BFGS.
 
-    `marginals` count all single columns, those of `public` without noise, and pairs with a private column. `tails` is
-    as for `fit_model`, and `sizes` are the numbers of values of all columns, the private ones first.
+    `noisy` are the measured tables, `public` the codes of each public column, of shape (n_rows,), and `is_ordered` is
+    True for each private column whose values are ordered.
     """
-    merged = merge_marginals(marginals)
-    singles = [marginal for marginal in merged if len(marginal.clique) == 1]
-    proportions: dict[Clique, Floats] = {}
-    for column, size in enumerate(sizes):
-        tail = tails.get(column, np.full(size, np.nan))
-        proportions[(column,)] = estimate_column(column, tail, singles)
-    n_private = len(sizes) - len(public)
-    codes = [*(np.zeros(n_rows, np.intp) for _ in range(n_private)), *public]
-    # The seed is fixed, so that equal counts have equal models.
-    rng = np.random.default_rng(0)
-    logits: list[Mapping[int, Floats]] = []
-    for column in range(n_private):
-        terms = [_Term.of_column(column, n_rows * proportions[(column,)])]
-        for marginal in merged:
-            # A private column is drawn given the private columns before it.
-            drawn = [c for c in marginal.clique if c < n_private][-1:]
-            if len(marginal.clique) == 2 and drawn == [column]:
-                terms.append(_Term.of_pair(marginal, column, proportions, codes))
-        logits.append(_fit_terms(terms, codes))
-        ColumnModel(tuple(sizes), logits).draw_column(column, codes, rng)
-    return ColumnModel(tuple(sizes), logits)
-
-
-@dataclass(frozen=True, eq=False)
-class _Term:
-    """The counts to which the logits of a private column given another column are fitted."""
-
-    given: int
-    cell_of: Indices
-    """The cell, or group of rare values, of each value of the given column."""
-    group_of: Indices
-    """The group of each value of the private column."""
-    counts: Floats
-    """The estimated counts; shape (n_cells, n_groups)."""
-    curvature: Floats
-    """About the second derivative of the loss by each logit."""
-    penalty: Floats
-    """The penalty of the square of each logit."""
-
-    @classmethod
-    def of_column(cls, column: int, counts: Floats) -> _Term:
-        """Return the term of a column alone, whose logits have no penalty."""
-        one_cell, values = np.zeros(1, np.intp), np.arange(counts.size)
-        curvature = np.maximum(counts * (1 - counts / counts.sum()), MIN_CURVATURE)
-        table = counts[np.newaxis], curvature[np.newaxis], np.zeros((1, counts.size))
-        return cls(column, one_cell, values, *table)
-
-    @classmethod
-    def of_pair(
-        cls,
-        marginal: Marginal,
-        column: int,
-        proportions: Mapping[Clique, Floats],
-        codes: Sequence[Codes],
-    ) -> _Term:
-        """Return the term of a column given the other column of a marginal, whose `codes` are known in all rows."""
-        (given,) = set(marginal.clique) - {column}
-        groups = []
-        for name in (given, column):
-            members = marginal.groups_of(name)
-            size = proportions[(name,)].size
-            groups.append(np.arange(size) if members is None else members)
-        cell_of, group_of = groups
-        n_rows = codes[given].size
-        table = make_consistent(marginal.counts / n_rows, marginal, proportions)
-        if marginal.clique[0] == column:
-            table = table.T
-        n_cells, n_groups = table.shape
-        cells = np.bincount(cell_of[codes[given]], minlength=n_cells)
-        # Values without rows have no counts, which are public.
-        counts = n_rows * np.where(cells[:, np.newaxis] > 0, table, 0.0)
-        within = np.bincount(group_of, proportions[(column,)], n_groups)
-        curvature = np.outer(cells, within * (1 - within))
-        curvature = np.maximum(curvature, MIN_CURVATURE)
-        # A logit has the prior variance 1. A count with the curvature h = n p (1 - p) and
-        # noise of variance v estimates it with the error variance 1 / h + v / h**2. The
-        # best linear estimate has the penalty 1 + v / h, but the sampling error 1 / h is
-        # in the table that the rows should resemble.
-        penalty = MIN_PENALTY + marginal.std_error**2 / curvature
-        return cls(given, cell_of, group_of, counts, curvature, penalty)
-
-
-def _fit_terms(terms: Sequence[_Term], codes: Sequence[Codes]) -> dict[int, Floats]:
-    """Fit the logits of a private column given each value of other columns, by L-BFGS."""
-    # The loss is
-    #     sum over rows of log Z(logits, row) - <logits, counts> + penalty,
-    # where Z is the sum of the exponentials of a row: a logistic regression. The first
-    # term is exact. The gradient is the expected counts minus the noisy counts, plus the
-    # gradient of the penalty.
-    rows = _DistinctRows(terms, codes)
-    counts, curvature, penalty = [
-        np.concatenate([np.ravel(part) for part in parts])
-        for parts in zip(
-            *((t.counts, t.curvature, t.penalty) for t in terms), strict=True
-        )
-    ]
+    # There is a table of logits for each measured table. The loss is
+    #     sum over rows of log Z(logits, row) - <logits, noisy counts> + penalty,
+    # where Z is the sum of the exponentials of a row: a logistic regression of the
+    # private columns on the public columns. The first term is public and exact. The
+    # gradient is the expected counts minus the noisy counts, plus the gradient of the penalty.
+    # The proportions of the combinations if private columns are independent.
+    joint = np.ones(1)
+    for single in noisy:
+        if single.cross.is_single:
+            joint = np.multiply.outer(joint, estimate_proportions(single)).ravel()
+    crosses = [counts.cross for counts in noisy]
+    rows = _DistinctRows(crosses, public, n_rows)
+    evidence = []
+    for table, cell_counts in zip(noisy, rows.cell_counts, strict=True):
+        has_order = any(is_ordered[column] for column in table.cross.private)
+        std = ORDERED_LOGIT_STD if has_order else LOGIT_STD
+        evidence.append(_weigh(table, cell_counts, joint, std))
+    # One vector for the cells of all tables.
+    counts, prior, penalty, curvature = np.hstack(
+        [np.reshape(part, (4, -1)) for part in evidence]
+    )
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
-    start = np.zeros(counts.size)
-    start[: terms[0].counts.size] = np.log(terms[0].counts / terms[0].counts.sum())
 
     def loss(scaled: Floats) -> tuple[float, Floats]:
         """Return the penalized loss of logits divided by `units`, and its gradient; (n_logits,)."""
         logits = scaled * units
         log_normalizer, expected = rows.evaluate(logits)
-        penalty_gradient = penalty * logits
-        value = log_normalizer - logits @ counts + penalty_gradient @ logits / 2
-        return value, (expected - counts + penalty_gradient) * units
+        distance = logits - prior
+        penalty_gradient = penalty * distance
+        value = log_normalizer - logits @ counts + penalty_gradient @ distance / 2
+        gradient = expected - counts + penalty_gradient
+        return value, gradient * units
 
     # The gradient is in standard deviations of a count, so smaller gradients are noise.
-    # With ten corrections, as by default, 300 steps do not suffice where public values
-    # nearly determine a private value (benchmarks/synthesis_columns.py).
-    options = {"maxcor": 30, "maxiter": 1000, "gtol": 0.2}
-    result = minimize(loss, start / units, jac=True, method="L-BFGS-B", options=options)
-    tables = rows.split(result.x * units)
-    return {t.given: table[t.cell_of] for t, table in zip(terms, tables, strict=True)}
+    options = {"maxiter": 300, "gtol": 0.2}
+    result = minimize(loss, prior / units, jac=True, method="L-BFGS-B", options=options)
+    stops = np.cumsum([table.counts.size for table in noisy])[:-1]
+    logits = []
+    for cells, table in zip(np.split(result.x * units, stops), noisy, strict=True):
+        logits.append(cells.reshape(table.counts.shape))
+    return ColumnModel(crosses, logits)
+
+
+def _weigh(
+    noisy: NoisyCounts, n_rows: Floats, joint: Floats, std: float
+) -> tuple[Floats, ...]:
+    """Return the counts, prior means of the logits, penalties and curvatures of the cells of a table.
+
+    Parameters
+    ----------
+    noisy : NoisyCounts
+        The table.
+    n_rows : ndarray of shape (n_cells,)
+        The number of rows in each public cell.
+    joint : ndarray of shape (n_combinations,)
+        Proportions of the combinations of private values if private columns are independent.
+    std : float
+        Prior standard deviation of a logit.
+    """
+    cross = noisy.cross
+    independent = np.bincount(cross.value_of, joint, cross.n_values)
+    n_records = n_rows[:, np.newaxis]
+    prior = np.zeros(noisy.counts.shape)
+    counts = noisy.counts
+    if cross.is_single:
+        counts = n_records * independent
+        prior += np.log(independent)
+    curvature = n_records * independent * (1 - independent)
+    # Positive for cells without records.
+    curvature = np.maximum(curvature, 0.05)
+    # A logit has the prior variance s**2. A count with the curvature
+    # h = n p (1 - p) and noise of variance v estimates it with the error variance
+    # 1 / h + v / h**2. The best linear estimate has the penalty (1 + v / h) / s**2, but the
+    # sampling error 1 / h is in the table that the rows should resemble.
+    penalty = (SAMPLING_WEIGHT + noisy.std_error**2 / curvature) / std**2
+    return counts, prior, penalty, curvature
 
 
 class _DistinctRows:
-    """The distinct combinations of cells of all rows, which have equal distributions."""
+    """The distinct combinations of public cells of all rows, which have equal distributions."""
 
-    def __init__(self, terms: Sequence[_Term], codes: Sequence[Codes]) -> None:
-        """Find the distinct combinations of the cells of the rows, one cell for each term."""
-        self._terms = terms
-        cells = np.column_stack([term.cell_of[codes[term.given]] for term in terms])
-        distinct, weights = np.unique(cells, axis=0, return_counts=True)
-        self._stops = np.cumsum([len(term.counts) for term in terms])
-        first_cells = self._stops - [len(term.counts) for term in terms]
-        indices = distinct + first_cells
-        starts = len(terms) * np.arange(len(indices) + 1)
-        # A matrix with ones in the cells of each row.
-        shape = len(indices), self._stops[-1]
-        design = csr_array((np.ones(indices.size), indices.ravel(), starts), shape)
-        step = max(1, MAX_BLOCK_LOGITS // terms[0].counts.size)
+    # A table with a public column has one private column. So the score of a combination
+    # of private values in a row is a sum of three: an offset for all rows, a score of the
+    # values of all private columns but the last, and a score of the last one. Sums of the
+    # exponentials are products of matrices.
+
+    def __init__(
+        self, crosses: Sequence[Cross], public: Sequence[Codes], n_rows: int
+    ) -> None:
+        """Find the distinct combinations of public cells of the rows.
+
+        `cell_counts` has the number of rows in each public cell, by table.
+        """
+        last = max(max(cross.private) for cross in crosses)
+        n_combinations, n_last = crosses[last].value_of.size, crosses[last].n_values
+        combinations = np.arange(n_combinations).reshape(-1, n_last)
+        self._shape = combinations.shape
+        self.cell_counts = []
+        parts = [combinations.ravel(), combinations[:, 0], combinations[0]]
+        # For the offset, left and right part of a score, and each of its tables: the index
+        # of the logit of each cell and combination, and the cell of each row.
+        indices: list[list[NDArray]] = [
+            [np.zeros((0, part.size), int)] for part in parts
+        ]
+        cells: list[list[NDArray]] = [[np.zeros((0, n_rows), int)] for _ in parts]
+        distinct = np.zeros(n_rows, np.intp)
+        start = 0
+        for cross in crosses:
+            cell_of_row = cross.cells_of(public, n_rows)
+            counts = np.bincount(cell_of_row, minlength=cross.n_cells)
+            self.cell_counts.append(counts.astype(float))
+            part = 0 if cross.public is None else 1 + (last in cross.private)
+            first_logits = start + cross.n_values * np.arange(cross.n_cells)
+            start += cross.n_values * cross.n_cells
+            n_cells = sum(map(len, indices[part]))
+            cells[part].append(cell_of_row[np.newaxis] + n_cells)
+            indices[part].append(
+                np.add.outer(first_logits, cross.value_of[parts[part]])
+            )
+            distinct = distinct * cross.n_cells + cell_of_row
+            distinct = np.unique(distinct, return_inverse=True)[1]
+        self._indices = list(map(np.concatenate, indices))
+        _, first, counts = np.unique(distinct, return_index=True, return_counts=True)
+        left, right = [
+            _make_design(np.concatenate(part_cells)[:, first], len(index))
+            for part_cells, index in zip(cells[1:], self._indices[1:], strict=True)
+        ]
+        self._weights = counts.astype(float)
+        # A block has at most 2**17 scores: one megabyte.
+        step = max(1, (1 << 17) // sum(self._shape))
         self._blocks = []
-        for first in range(0, len(indices), step):
-            block = slice(first, first + step)
-            self._blocks.append((design[block], weights[block, np.newaxis]))
-
-    def split(self, logits: Floats) -> list[Floats]:
-        """Return the logits of each term, with one for each value; (n_cells, n_values)."""
-        stops = np.cumsum([term.counts.size for term in self._terms])
-        tables = []
-        for term, part in zip(self._terms, np.split(logits, stops[:-1]), strict=True):
-            tables.append(part.reshape(term.counts.shape)[:, term.group_of])
-        return tables
+        for first_row in range(0, first.size, step):
+            block = slice(first_row, first_row + step)
+            self._blocks.append((self._weights[block], left[block], right[block]))
+        self._cell_weights = left.T @ self._weights, right.T @ self._weights
 
     def evaluate(self, logits: Floats) -> tuple[float, Floats]:
-        """Return the sum of log Z over all rows, and the expected count of each logit; (n_logits,)."""
-        table = np.vstack(self.split(logits))
-        log_normalizer = 0.0
-        expected = np.zeros(table.shape)
-        for design, weights in self._blocks:
-            scores = design @ table
-            highest = scores.max(axis=1, keepdims=True)
-            exponentials = np.exp(scores - highest)
-            sums = exponentials.sum(axis=1, keepdims=True)
-            log_normalizer += float((weights * (np.log(sums) + highest)).sum())
-            expected += design.T @ (exponentials * (weights / sums))
-        parts = np.split(expected, self._stops[:-1])
-        by_group = []
-        for term, part in zip(self._terms, parts, strict=True):
-            by_group.append(sum_value_groups(part, (None, term.group_of)).ravel())
-        return log_normalizer, np.concatenate(by_group)
+        """Return the sum of log Z over all rows, and the expected counts, both for the logits of all tables in a row.
+
+        The score of a combination of private values in a row is the sum of its logits over all tables, and Z is the
+        sum of the exponentials of the scores of all combinations.
+        """
+        offsets, left_logits, right_logits = (logits[index] for index in self._indices)
+        offset = offsets.sum(axis=0).reshape(self._shape)
+        factors = np.exp(offset - offset.max())
+        log_normalizer = self._weights.sum() * float(offset.max())
+        # Exponentials are relative to the highest logit of each cell.
+        for table, weights in zip(
+            (left_logits, right_logits), self._cell_weights, strict=True
+        ):
+            highest = table.max(axis=1, initial=-np.inf, keepdims=True)
+            log_normalizer += float(weights @ highest[:, 0])
+            table -= highest
+        joint = np.zeros(self._shape)
+        left_expected = np.zeros(left_logits.shape)
+        right_expected = np.zeros(right_logits.shape)
+        for weights, left_design, right_design in self._blocks:
+            left = np.exp(left_design @ left_logits)
+            right = np.exp(right_design @ right_logits)
+            products = left * (right @ factors.T)
+            sums = products @ np.ones(self._shape[0])
+            log_normalizer += float(weights @ np.log(sums))
+            relative = (weights / sums)[:, np.newaxis]
+            left_expected += left_design.T @ (products * relative)
+            left *= relative
+            right_expected += right_design.T @ (right * (left @ factors))
+            joint += left.T @ right
+        offset_expected = np.tile((joint * factors).ravel(), len(offsets))
+        expected = [offset_expected, left_expected.ravel(), right_expected.ravel()]
+        index = np.concatenate(list(map(np.ravel, self._indices)))
+        counts = np.bincount(index, np.concatenate(expected), logits.size)
+        return float(log_normalizer), np.asarray(counts, float)
+
+
+def _make_design(cells: Indices, n_cells: int) -> csr_array:
+    """Return the matrix (n_rows, n_cells) with ones in the cells of each row; `cells` is (n_tables, n_rows)."""
+    n_tables, n_rows = cells.shape
+    row_starts = n_tables * np.arange(n_rows + 1)
+    entries = np.ones(cells.size), cells.T.ravel(), row_starts
+    return csr_array(entries, shape=(n_rows, n_cells))
+
+
+def draw_balanced(
+    model: ColumnModel,
+    public: Sequence[Codes],
+    n_rows: int,
+    rng: np.random.Generator,
+) -> Indices:
+    """Draw a combination of private values for each row, such that counts are close to the expected counts.
+
+    The result has the index of the combination of each row, as in `Cross.value_of`. `public` are the codes of each
+    public column; shape (n_rows,).
+    """
+    # Counts of n independent draws have standard deviations of up to sqrt(n / 4). Here,
+    # rows are drawn in blocks, in random order. The probability of a value is decreased
+    # a little if, among the rows drawn so far with the public values of the row, the
+    # value was drawn more often than expected: a self-balancing walk ([1]_).
+    # .. [1] R. Alweiss, Y. P. Liu, M. Sawhney (2021). Discrepancy minimization via a
+    #    self-balancing walk. STOC.
+    singles = [cross for cross in model.crosses if cross.is_single]
+    # The values of each combination, as zeros and ones; shape (n_combinations, n_values).
+    indicators = np.hstack(
+        [np.eye(cross.n_values)[cross.value_of] for cross in singles]
+    )
+    n_combinations = len(indicators)
+    sizes = [int(codes.max(initial=0)) + 1 for codes in public]
+    starts = np.cumsum([0, *sizes])
+    cells = np.zeros((n_rows, len(public)), np.intp)
+    for column, codes in enumerate(public):
+        cells[:, column] = codes + starts[column]
+    # Draws minus expected draws so far: of private values by public value, and of
+    # combinations.
+    excess = np.zeros((starts[-1], indicators.shape[1]))
+    total_excess = np.zeros(n_combinations)
+    # Half or twice the number of blocks, or the change of a logit per excess draw, change
+    # distances of pairs by less than a tenth (benchmarks/synthesis_columns.py).
+    block_rows = max(16, n_rows // 1024)
+    gain = 8 / (block_rows * max(1, len(public)))
+    drawn = np.empty(n_rows, np.intp)
+    order = rng.permutation(n_rows)
+    # Probabilities are predicted for several blocks together: at most about two megabytes.
+    n_predicted = block_rows * max(1, (1 << 18) // (block_rows * n_combinations))
+    for start in range(0, n_rows, block_rows):
+        block = order[start : start + block_rows]
+        offset = start % n_predicted
+        if offset == 0:
+            rows = order[start : start + n_predicted]
+            predicted = model.predict([codes[rows] for codes in public], rows.size)
+        probabilities = predicted[offset : offset + block.size]
+        row_excess = excess[cells[block]].sum(axis=1) @ indicators.T + total_excess
+        tilted = probabilities * np.exp(-gain * row_excess)
+        cumulative = np.cumsum(tilted, axis=1)
+        uniforms = 1 - rng.random((block.size, 1))
+        draws = (cumulative < uniforms * cumulative[:, -1:]).sum(axis=1)
+        drawn[block] = draws
+        change = -probabilities
+        change[np.arange(block.size), draws] += 1
+        total_excess += change.sum(axis=0)
+        np.add.at(excess, cells[block], (change @ indicators)[:, np.newaxis])
+    return drawn

@@ -127,7 +127,7 @@ def fit_model(
     columns = []
     for column, size in enumerate(structure.sizes):
         tail = (tails or {}).get(column, np.full(size, np.nan))
-        columns.append(estimate_column(column, tail, merged))
+        columns.append(_estimate_column(column, tail, merged))
     refined, cliques = structure.refine((m.clique, m.groups) for m in merged)
     factors = _make_factors(merged, cliques, columns)
     for (column, _), is_impossible in refined.masks[len(structure.masks) :]:
@@ -179,7 +179,9 @@ def _measure_residual(factors: Sequence[_Factor]) -> float:
     return math.sqrt(squares / max(1, sum(factor.n_counts for factor in factors)))
 
 
-def estimate_column(column: int, tail: Floats, marginals: Sequence[Marginal]) -> Floats:
+def _estimate_column(
+    column: int, tail: Floats, marginals: Sequence[Marginal]
+) -> Floats:
     """Estimate the proportions of the values of a column, all positive; shape (n_values,).
 
     `tail` has counts that replace noisy counts, and NaN elsewhere.
@@ -227,7 +229,7 @@ def _make_factors(
             # Larger marginals count its cells, too.
             combined = estimate_counts(joint, marginal.clique)
             marginal = Marginal(marginal.clique, *combined)
-        target = make_consistent(marginal.counts / total, marginal, targets)
+        target = _make_consistent(marginal.counts / total, marginal, targets)
         if marginal.groups is None:
             targets[marginal.clique] = target
         std_error = max(MIN_STD_ERROR, marginal.std_error) / total
@@ -244,7 +246,7 @@ def _make_factors(
     return factors
 
 
-def make_consistent(
+def _make_consistent(
     proportions: Floats, marginal: Marginal, targets: Mapping[Clique, Floats]
 ) -> Floats:
     """Change the proportions of a marginal, equally in all cells, such that its own marginals are the targets."""
