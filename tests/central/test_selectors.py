@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 
 from skdp import DPSelectKBest
 from skdp.central.statistics import Noise
 from skdp.privacy import Mu, Rho
+from skdp.testing import replay_release
 
 rng = np.random.default_rng(0)
 COLUMNS = rng.normal(size=(3_000, 12))
@@ -34,6 +36,17 @@ def test_selection_with_little_noise_equals_scikit_learn(delta):
     assert (found.get_support() == expected.get_support()).all()
     correlations = np.abs([np.corrcoef(TABLE[name], TARGET)[0, 1] for name in ("c1", "c4")])
     assert np.allclose(found.scores_[[1, 4]], correlations, atol=0.03)  # clipped
+
+
+def test_choice_covers_scores_that_change_in_opposite_directions():
+    """A row increases the score of one column and decreases the score of the other one, each by the most."""
+    target = 0.5 + 0.1 * np.tile([-1.0, 1.0], 200)
+    table = pd.DataFrame({"a": target, "b": target, "t": target})
+    more = pd.concat([table, pd.DataFrame({"a": [1.0], "b": [0.0], "t": [1.0]})], ignore_index=True)
+    selector = DPSelectKBest(20.0, bounds=(0, 1), target_bounds=(0, 1), k=1, random_state=0)
+    replay = replay_release(lambda X: clone(selector).fit(X[["a", "b"]], X["t"]), table, more)
+    assert replay.passed, replay.findings
+    assert 19.99 < replay.epsilon <= 20
 
 
 @pytest.mark.parametrize(("budget", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])
