@@ -258,7 +258,7 @@ class TestRows:
     def test_damaged_distributions_of_numbers_raise_an_error(self, change):
         release = synthesizer(["age"]).fit(people(100))
         data = forge_file(save_bytes(release), lambda content: content["fitted"]["shapes"][0].update(change))
-        with pytest.raises(ValueError, match="must be finite and have the shape|have different edges"):
+        with pytest.raises(ValueError, match=r"must be finite and have the shape|have different edges"):
             skdp.load(io.BytesIO(data))
 
     @pytest.mark.parametrize(
