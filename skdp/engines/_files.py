@@ -86,7 +86,8 @@ def _default_delimiter(file_format: str) -> str | None:
 def open_filesystem(url: str) -> tuple[Any, str]:
     """Return the pyarrow file system of a path or a URL, and the path in this file system."""
     if "://" not in url:
-        return fs.LocalFileSystem(), url
+        # Arrow takes a relative path with a colon for a URL.
+        return fs.LocalFileSystem(), os.path.abspath(url)
     filesystem, path = Extra("fsspec.core", "remote").url_to_fs(url)
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
 

@@ -37,6 +37,7 @@ def test_invalid_arguments_raise_an_error(files, tmp_path, capsys):
         "--out must end in .html or .json, got 'a.txt'": [model, "--out", other],
         "old.html', which exists": [model, "--out", tmp_path / "old.html"],
         "There is no file none.csv": ["none.csv"],
+        "There is no file model.py:pipeline": ["model.py:pipeline"],
         "There is no file none": ["none"],
         "error: There is no file none.": ["memory://none.csv"],
     }.items():
