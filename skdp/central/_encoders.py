@@ -391,8 +391,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         # Sums of distances in units of the width of the bounds, `2 * GRID` steps, and the
         # variance of their noise; shape (n_categories of all columns, 2).
         noisy_distances = noise.add_floats(source, distances) / (2 * GRID)
-        error = to_float(noise.std) / (2 * GRID)
-        distance_variance = error**2
+        distance_variance = (to_float(noise.std) / (2 * GRID)) ** 2
         # The distances of a value to both bounds add up to 1, and their difference is its
         # position from -1 to 1. Both sums have twice the noise variance of a distance, and
         # their noises are uncorrelated.

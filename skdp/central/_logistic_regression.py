@@ -501,16 +501,17 @@ class Descent:
         deviations = np.sqrt(variances)
         effects = np.abs(axes @ inference.coefficients[:-1]) * deviations
         column = names[int(np.argmax(effects))]
-        if effects.max() > MAX_EFFECT if is_supported else is_certain:
+        is_separated = effects.max() > MAX_EFFECT if is_supported else is_certain
+        if is_separated:
             return (
                 f"Column {column!r} and the other columns separate the classes of rows, "
                 "up to noise: their predicted probabilities are 0 or 1, so the "
                 "coefficients have no intervals. Drop a column that determines the class, "
                 "or merge its values"
             )
-        return (
-            "" if is_supported else explain_noise(self.n_rows, support, MIN_INFORMATION)
-        )
+        if is_supported:
+            return ""
+        return explain_noise(self.n_rows, support, MIN_INFORMATION)
 
 
 class PublicRows:

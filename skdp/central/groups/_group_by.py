@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
 from fractions import Fraction
 from itertools import compress, product
@@ -681,10 +681,12 @@ class DPGroupBy(WeightedStatistic):
             numbers_of_persons, noise = excluded
             drawn = NoisySums.draw(numbers_of_persons, UNIT_BOUNDS, noise, source)
             self._set_exclusions(drawn, level)
+        # A release of quantiles alone has no sums.
+        sums_noise = plan.noises[0] if plan.noises else None
         noisy: Any = None
-        for noise in plan.noises:
-            self._noise = *astuple(noise), unit
-            noisy = noise.add_by_group(source, numbers)
+        if sums_noise is not None:
+            self._noise = *astuple(sums_noise), unit
+            noisy = sums_noise.add_by_group(source, numbers)
         if threshold is not None:
             is_frequent = _find_frequent(noisy[:, 0], threshold)
             noisy = noisy[is_frequent]
@@ -692,23 +694,42 @@ class DPGroupBy(WeightedStatistic):
         self._domain = groups
         labels = [groups[name].labels for name in groups.columns]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
-        self.estimates_ = {}
+        self.estimates_: dict[str, Floats] = {}
         # Noisy numbers of values, or sums of weights, means, and upper estimates of variances,
         # (3, n_groups, n_columns).
         self._moments: Floats | None = None
         estimates: dict[str, Estimate] = {}
         is_known = np.ones((self._domain.size, 1), bool)
-        for noise in plan.noises:
-            estimates, is_known = self._estimate_sums(noisy, bounds, noise, unit)
+        if sums_noise is not None:
+            estimates, is_known = self._estimate_sums(noisy, bounds, sums_noise, unit)
         if threshold is not None:
             self._extend_found(threshold, level)
         if quantiles is not None:
-            drawn = quantiles.draw(level, source)
             self._endpoint_epsilon = quantiles.endpoint_epsilon
-            for index, name in enumerate(self._probabilities):
-                placed = (self._place_cells(part[:, :, index]) for part in drawn)
-                estimates[name] = Estimate(*placed)
-        is_known = np.broadcast_to(is_known, (len(is_known), max(len(names), 1)))
+            estimates |= self._draw_quantiles(quantiles, level, source)
+        self._set_estimates(names, estimates, is_known)
+
+    def _draw_quantiles(
+        self, quantiles: QuantilePlan, level: float, source: ByteSource
+    ) -> dict[str, Estimate]:
+        """Draw the quantiles of each group with their intervals; return estimates by the names of statistics."""
+        # Each part of an estimate has the shape (n_cells, n_columns, n_quantiles).
+        drawn = quantiles.draw(level, source)
+        estimates = {}
+        for index, name in enumerate(self._probabilities):
+            parts = [self._place_cells(part[:, :, index]) for part in drawn]
+            estimates[name] = Estimate(*parts)
+        return estimates
+
+    def _set_estimates(
+        self, names: Sequence[Any], estimates: Mapping[str, Estimate], is_known: Mask
+    ) -> None:
+        """Add the estimates of statistics to `estimates_`, by columns; (n_groups, 4).
+
+        Where `is_known` is False, the number of values may be 0, so all estimates except sums are missing.
+        """
+        n_columns = max(len(names), 1)
+        is_known = np.broadcast_to(is_known, (len(is_known), n_columns))
         for column, name in enumerate(names):
             for statistic, estimate in estimates.items():
                 parts = np.column_stack([part[:, column] for part in estimate])

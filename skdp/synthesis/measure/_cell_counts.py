@@ -479,17 +479,19 @@ def _extend(beyond: Floats, edges: Floats, middle: int, start: int) -> Floats:
     """
     median = (edges[middle] + edges[middle + 1]) / 2
     distances = np.sqrt(np.maximum(edges - median, 0.0))
+    # The edges with proportions between 0.5 and the proportion of `start`, and the median.
     between = np.arange(middle + 1, start)
-    is_between = (beyond[between] < 0.5) & (beyond[between] > beyond[start])
-    between = np.append(between[is_between], middle)
-    proportions = np.append(beyond[between[:-1]], 0.5)  # beyond the median
-    logs = np.log(proportions)
-    halfway = np.abs(logs - (np.log(0.5) + np.log(beyond[start])) / 2).argmin()
-    first = distances[between[halfway]] if halfway < between.size - 1 else 0.0
-    scores = -ndtri([proportions[halfway], beyond[start]])
-    slope = (scores[1] - scores[0]) / (distances[start] - first)
-    further = distances[start:] - distances[start]
-    extended = ndtr(-scores[1] - slope * further)
+    between = between[(beyond[between] < 0.5) & (beyond[between] > beyond[start])]
+    near_distances = np.append(distances[between], 0.0)
+    near_proportions = np.append(beyond[between], 0.5)
+    # The edge whose proportion is nearest to halfway on a logarithmic scale.
+    halfway = (np.log(0.5) + np.log(beyond[start])) / 2
+    near = np.abs(np.log(near_proportions) - halfway).argmin()
+    # A line through this edge and `start`: the normal score by the root of the distance.
+    near_score, start_score = -ndtri([near_proportions[near], beyond[start]])
+    slope = (start_score - near_score) / (distances[start] - near_distances[near])
+    scores = start_score + slope * (distances[start:] - distances[start])
+    extended = ndtr(-scores)
     # Nothing is beyond the last edge.
     scale = beyond[start] / (extended[0] - extended[-1])
     return np.asarray((extended - extended[-1])[:-1] * scale)

@@ -196,12 +196,15 @@ class Comparison:
 
         Each marginal has a level, by which the values of its columns are grouped.
         """
-        keys = dict.fromkeys((c, level) for clique, level in marginals for c in clique)
-        index = dict(zip(keys, itertools.count()))
-        columns = [(column, self.cut(column, level)) for column, level in keys]
-        cliques = [
-            tuple(index[c, level] for c in clique) for clique, level in marginals
-        ]
+        # A column is grouped once for each of its levels.
+        index: dict[tuple[int, Level], int] = {}
+        cliques = []
+        for clique, level in marginals:
+            keys = [(column, level) for column in clique]
+            for key in keys:
+                index.setdefault(key, len(index))
+            cliques.append(tuple(index[key] for key in keys))
+        columns = [(column, self.cut(column, level)) for column, level in index]
         rows = self._rows.group(columns)
         model_counts = [self._scale * table for table in rows.count(cliques)]
         scores = self._private.open_scores(columns, cliques, model_counts)
@@ -246,7 +249,7 @@ class Comparison:
     def measure_part(
         self, clique: Clique, fraction: Fraction, cell_cost: float
     ) -> tuple[Clique, Level, float]:
-        """Choose a part of a marginal, and a level, that have its excess in few cells; also measure this excess.
+        """Choose a part of a marginal, and a level, with a large excess for its number of cells; also measure it.
 
         `fraction` is the fraction of the budget, and `cell_cost` the cost of a cell in sampled records.
         """
