@@ -63,6 +63,11 @@ _TRUSTED = {
 }
 _FUNCTIONS = {"numpy.mean", "scipy._lib.array_api_compat.numpy._aliases.asarray"}
 
+_NO_FILE_OF_SAVE = (
+    "`path` must be a file of skdp.save, got another format. Use skdp.read_protocol for "
+    "the protocol (JSON) of a local transformer."
+)
+
 # Packages of scores, whose public functions are trusted.
 _SCORES = ("sklearn.feature_selection.", "sklearn.metrics.", "sklearn.preprocessing.")
 
@@ -220,10 +225,7 @@ def load(
     else:
         data = Path(file).read_bytes()
     if not is_zipfile(BytesIO(data)):
-        raise ValueError(
-            "`path` must be a file of skdp.save, got another format. Use "
-            "skdp.read_protocol for the protocol (JSON) of a local transformer."
-        )
+        raise ValueError(_NO_FILE_OF_SAVE)
     reader = _Reader(ledger)
     token = _READER.set(reader)
     try:
@@ -249,6 +251,8 @@ def _read_file(data: bytes, trusted: Sequence[str]) -> Any:
     import skops.io
 
     members = ZipFile(BytesIO(data))
+    if "schema.json" not in members.namelist():
+        raise ValueError(_NO_FILE_OF_SAVE)
     # A small file cannot take much memory, because `save` does not compress.
     size = sum(member.file_size for member in members.infolist())
     if size > len(data):

@@ -332,9 +332,12 @@ def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
         declared = bounds[name] if is_named else pair
         if isinstance(declared, Interval):
             decimals.append(declared.decimals)
-        else:
-            is_whole = all(isinstance(bound, Integral) for bound in pair)
-            decimals.append(0 if is_whole else None)
+            continue
+        numbers = pair
+        if isinstance(declared, Categories):
+            numbers = drop_missing(declared.values)
+        is_whole = all(isinstance(number, Integral) for number in numbers)
+        decimals.append(0 if is_whole else None)
     return decimals
 
 

@@ -677,19 +677,18 @@ COMMANDS = {
         "_report_commands",
         _add_statement,
         ("out", ""),
-        "state the guarantee of reports, a model, a ledger or a pipeline, as a page or"
-        " as JSON",
+        "state the guarantee of reports, a saved model or pipeline, or a ledger, as a page"
+        " or as JSON",
         "State the protection of each column, for people who do not run the code. Rows"
-        " of files are not read. A module or a file of Python code is imported, and so"
-        " executed: name only code that you trust.",
+        " of files are not read.",
     ),
     "report": (
         "_report_commands",
         _add_report,
         ("out", ""),
         "study the cost of privacy on Adult",
-        "Study the cost of privacy (counts, accuracy, fairness, attacks, synthetic "
-        "rows) for age x sex on Adult. Writes a page, index.html, and its tables. Use "
+        "Study the cost of privacy (counts, accuracy, fairness, attacks) for age x sex on "
+        "Adult. Writes a page, index.html, and its tables. Use "
         "skdp.evaluation.study_report in Python for your own table.",
     ),
 }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from skdp.cli._options import escape_text, print_text
 from skdp.cli._release_commands import (
@@ -54,10 +57,12 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
         confidence_level=options.confidence_level,
         delimiter=options.delimiter,
     )
-    # Printed estimates are rounded; files have all digits.
+    # Printed estimates are rounded to two digits of the smallest error; files have all digits.
     if options.out is None:
+        smallest = table["std_error"].replace(0, np.nan).min()
+        decimals = max(1, 1 - math.floor(math.log10(smallest))) if smallest > 0 else 1
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(escape_text(table.round(1).to_string(line_width=width)))
+        print(escape_text(table.round(decimals).to_string(line_width=width)))
         return None
     with open_output(options.out) as partial:
         write_table(partial, index_to_columns(table), table.index.nlevels)

@@ -87,9 +87,17 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     """Return the pyarrow file system of a path or a URL, and the path in this file system."""
     if "://" not in url:
         # Arrow takes a relative path with a colon for a URL.
-        return fs.LocalFileSystem(), os.path.abspath(url)
+        return fs.LocalFileSystem(), os.path.join(".", url) if ":" in url else url
     filesystem, path = Extra("fsspec.core", "remote").url_to_fs(url)
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
+
+
+def _search_files(pattern: str) -> list[str]:
+    """List the local files of a pattern; the name of an existing folder, such as "[2020]", is no pattern."""
+    folder, name = os.path.split(pattern)
+    if os.path.isdir(folder):
+        pattern = os.path.join(glob.escape(folder), name)
+    return glob.glob(pattern)
 
 
 def find_files(path: str | os.PathLike[str]) -> tuple[Any, list[str]]:
@@ -106,7 +114,7 @@ def find_files(path: str | os.PathLike[str]) -> tuple[Any, list[str]]:
         found = filesystem.get_file_info(fs.FileSelector(location))
     else:
         is_local = isinstance(filesystem, fs.LocalFileSystem)
-        search = glob.glob if is_local else filesystem.handler.fs.glob
+        search = _search_files if is_local else filesystem.handler.fs.glob
         found = filesystem.get_file_info(search(location))
     files = [
         file

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
-from skdp import DPGroupBy, PrivacyLedger
+from skdp import Domain, DPGroupBy, PrivacyLedger
 from skdp.central._quantiles import VALUE_MASS, Candidates, Masses, score_endpoints
 from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.testing import replay_release
@@ -315,3 +315,13 @@ def test_counts_beside_many_quantiles_of_totals_have_a_part_of_the_budget():
     )
     fitted = groups.fit(rows)
     assert np.isfinite(fitted.estimates_["count"]).all()
+
+
+def test_median_of_declared_halves_beside_whole_numbers():
+    """The first and the last value are whole, so fractions were an error that named bounds."""
+    halves = pd.DataFrame({"sex": "f", "score": [1.0, 2.5, 4.5, 5.0] * 50})
+    domain = Domain({"score": [1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]})
+    found = DPGroupBy(50.0, by="sex", keys={"sex": ["f"]}, bounds=domain, statistics=["median"], random_state=0).fit(
+        halves
+    )
+    assert 2.5 <= found.estimates_["score_median"][0, 0] <= 4.5

@@ -5,6 +5,7 @@ import os
 import runpy
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -62,6 +63,17 @@ def test_options_of_estimates_are_used(capsys):
     assert main(["estimate", "split.parquet", *words]) == 0
     options = {"rows": "population", "confidence_level": 0.5, "postprocess": "clip"}
     assert estimate_file("split.parquet", **options).round(1).to_string() in capsys.readouterr().out
+
+
+def test_printed_means_have_two_digits_of_their_error(capsys):
+    """A mean of 3.07 with an error of 0.039 was printed as 3.1 and 0.0."""
+    pd.DataFrame({"score": np.tile([1.0, 3.5, 4.0], 2_000)}).to_parquet("scores.parquet")
+    encoder = NumericPerturber(2.0, bounds={"score": (0.0, 5.0)}, random_state=0)
+    privatize_file("scores.parquet", "noisy.parquet", encoder)
+    assert main(["estimate", "noisy.parquet"]) == 0
+    (error,) = estimate_file("noisy.parquet")["std_error"]
+    assert error < 0.05
+    assert f"{error:.2g}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -364,6 +364,13 @@ def test_methods_of_saved_objects_are_not_loaded():
             skdp.load(file)
 
 
+def test_archive_of_another_program_is_no_file_of_an_earlier_version():
+    file = io.BytesIO()
+    np.savez(file, numbers=np.arange(3))
+    with pytest.raises(ValueError, match=r"must be a file of skdp\.save, got another format"):
+        skdp.load(file)
+
+
 def test_small_file_of_a_large_array_raises_an_error():
     data = save_bytes(skdp.DPMean(bounds=(0, 1)))
     schema = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("schema.json"))

@@ -63,7 +63,8 @@ def filter_months(
     variance of a monthly change is estimated from the noisy changes of all cells, a part of it proportional to the
     count and a part to its square; for means, one number for each column. A number that is more than four standard
     errors from its prediction is a break, and starts a new series. Totals of counts are those of the last release, as
-    the filter does not know how changes of cells depend on each other. A real change of a few standard errors is
+    the filter does not know how changes of cells depend on each other, and so are means that are a bound in any month,
+    because noise beyond the bounds is cut. A real change of a few standard errors is
     underestimated in its first months: test changes by `compare_groups`.
 
     References
@@ -111,6 +112,10 @@ def filter_months(
         if name == COUNT:
             # Changes of cells may be dependent, so that the errors of their sums are unknown.
             is_unknown[:-1] |= last._is_total
+        else:
+            # Noise beyond a bound was cut, so the mean of several months would be biased.
+            column = [f"{measured}_mean" for measured in last._measured].index(name)
+            is_unknown[:-1] |= np.isin(values, last.bounds_[column]).any(axis=0)
         # Counts of a large epsilon have no noise.
         noises = np.where(is_unknown, UNKNOWN, np.maximum(errors**2, 1e-12))
         values = np.where(is_unknown, 0.0, values)

@@ -422,8 +422,9 @@ _METHOD = {
     "max_weight": "A weight above {0} counts as {0}, and a missing or negative one as 0.",
     "max_rows_per_person": "Rows of a person that the noise covers: {}.",
     "confidence_level": (
-        "Intervals contain the number of this table, with limited values and weights, "
-        "with a probability of about {}, and exclude the sampling error of a population."
+        "Intervals contain the number of this table, with limited values, weights and "
+        "rows of a person, with a probability of about {}, and exclude the sampling error "
+        "of a population."
     ),
 }
 
