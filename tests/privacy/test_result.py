@@ -320,7 +320,8 @@ METHODS = {
         "DPGroupBy: Statistics (a number is a quantile): count, mean, 0.9. Groups: all combinations of the declared "
         "values, also without rows, of sex. Totals over all values of each key are released, too. Rows of a person "
         "that the noise covers: 3. Intervals contain the number of this table, with limited values, weights and rows "
-        "of a person, with a probability of about 0.95, and exclude the sampling error of a population. A value outside the bounds counts "
+        "of a person, with a probability of about 0.95, and exclude the sampling error of a population. A value "
+        "outside the bounds counts "
         "as the nearest bound: age from 0 to 40. Columns: sex, age. Mechanism: discrete K-norm on counts and sums of ",
     ),
     "counts": (
