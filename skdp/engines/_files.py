@@ -6,6 +6,7 @@ import csv
 import glob
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing, suppress
@@ -105,7 +106,8 @@ def find_files(path: str | os.PathLike[str]) -> tuple[Any, list[str]]:
 
     Hidden files, names that begin with an underscore as in folders of Spark, and protocol files are excluded.
     """
-    name = PurePath(os.fspath(path)).name
+    # An address may have a password, as in user:password@host.
+    name = re.sub(".*:.*@", "", PurePath(os.fspath(path)).name)
     filesystem, location = open_filesystem(os.fspath(path))
     info = filesystem.get_file_info(location)
     if info.type == fs.FileType.File:
