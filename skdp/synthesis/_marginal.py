@@ -107,9 +107,9 @@ class DPMarginalSynthesizer(
         discrete Laplace; otherwise it is Gaussian, which is more accurate for many marginals.
     domain : Domain, mapping of column name to values, list of values per column, or Interval
         Public values of each column: lists of values (None declares missing), or an `Interval` of numbers or dates.
-        Bins of an Interval that are not declared are found: they have about equal noisy counts, and a value with the
-        records of two bins, such as 0, has its own. Frequent values are drawn exactly if the budget suffices. Numbers
-        within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the Interval.
+        Bins of an Interval that are not declared are found: they have about equal noisy counts, and a value with more
+        than a fifth of the records, such as 0, has its own. Frequent values are drawn exactly if the budget suffices.
+        Numbers within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the Interval.
         `discover_domain` finds a domain with differential privacy, and ``skdp draft-domain`` writes a file to edit. A
         polars Enum and ordered categories of pandas need no declaration. Bins, ordered categories and
         ``skdp.domain.Categories(values, ordered=True)`` are ordered; other lists are not. All rows satisfy the
@@ -239,10 +239,10 @@ class DPMarginalSynthesizer(
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9591.0       21.0   9578.0   9660.0       True
-    1  Female   >50K   1184.0       21.0   1165.0   1247.0       True
-    2    Male  <=50K  15104.0       21.0  15050.0  15132.0       True
-    3    Male   >50K   6659.0       21.0   6612.0   6694.0       True
+    0  Female  <=50K   9587.0       23.0   9577.0   9659.0       True
+    1  Female   >50K   1187.0       21.0   1169.0   1251.0       True
+    2    Male  <=50K  15112.0       21.0  15069.0  15151.0       True
+    3    Male   >50K   6659.0       21.0   6620.0   6702.0       True
     """
 
     protects_rows = True

@@ -10,12 +10,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from skdp._arrays import Floats, Indices, Mask
 from skdp.domain import Domain, Interval, make_edge_array
 from skdp.synthesis.measure._interactions import group_values
 from skdp.synthesis.measure._private_counts import PrivateCells
+from skdp.synthesis.measure._tails import fit_tails
 from skdp.synthesis.model import (
     Marginal,
     combine_levels,
@@ -52,6 +52,9 @@ MAX_NOISE = 0.05
 MAX_BINS = 40
 """Largest number of bins that are found for a column."""
 
+FREQUENT_PROPORTION = 0.2
+"""Proportion of the records from which on a cell, such as the value 0, is a bin of its own."""
+
 MAX_NUMBERS = 160
 """Largest number of frequent numbers or narrow cells of a column that get cells of their own."""
 
@@ -60,9 +63,6 @@ N_DIVISIONS = 10
 
 N_BRANCHES = 8
 """Blocks of a block of cells."""
-
-WALK_STD = 0.4
-"""Standard deviation of the logarithm of the proportion in a tail where the distribution falls by e."""
 
 MIN_PROPORTION = 1e-9
 """Proportion that is divided by width, so that no cell is impossible, and relative width of a single real number."""
@@ -278,9 +278,8 @@ def _choose_bins(
         edges = make_edge_array(fine.edges, fine.dtype)
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
-        bins = group_values(proportions, min(MAX_BINS, max_bins, n_bins))
-        is_cut = np.diff(bins, prepend=-1, append=bins[-1] + 1) > 0
-        columns[domain.columns[column]] = with_edges(fine, edges[is_cut])
+        cuts = _cut(proportions, min(MAX_BINS, max_bins, n_bins))
+        columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 
 
@@ -409,103 +408,11 @@ def _sum_blocks(
     return sums, np.sqrt(np.maximum(variances, 0.0))
 
 
-# Tails
-
-# A few records far from the middle of a column decide on its mean and its standard
-# deviation, and their counts are mostly noise. Beyond the last clear proportion, the root of
-# the distance from the median is normal, which is between a normal and a lognormal tail. A
-# real tail is near this distribution: the logarithm of the proportion beyond a distance
-# deviates by a random walk, so that noisy proportions that are known better than the walk
-# correct it ([1]_).
-# .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian processes for machine
-#    learning. MIT Press. Section 2.2.
-
-
-def fit_tails(
-    proportions: Floats, edges: Floats, counts: Floats, covariance: Floats
-) -> tuple[Floats, int, int]:
-    """Replace the proportions of cells in both tails by fitted distributions; also return the cells between the tails.
-
-    `proportions` add up to 1, and `counts` are noisy; both of shape (n_cells,). `covariance` is the covariance of
-    counts. `edges` are the edges of cells; shape (n_cells + 1,). The cells between the tails start at the first integer
-    and end before the second one.
-    """
-    upper, stop = _fit_upper(proportions, edges, counts, covariance)
-    mirrored = covariance[::-1, ::-1]
-    lower, start = _fit_upper(upper[::-1], -edges[::-1], counts[::-1], mirrored)
-    return lower[::-1], counts.size - start, stop
-
-
-def _fit_upper(
-    proportions: Floats, edges: Floats, counts: Floats, covariance: Floats
-) -> tuple[Floats, int]:
-    """Replace the proportions of cells in the upper tail; also return the first of these cells.
-
-    The tail starts at the last cell for which the proportion beyond its lower edge clearly exceeds the noise.
-    """
-    total = max(1.0, float(counts.sum()))
-    beyond = counts[::-1].cumsum()[::-1] / total
-    noise = covariance[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1] / total**2
-    # The last cell with half of the records beyond its lower edge has the median.
-    middle = int(np.flatnonzero(beyond >= 0.5).max(initial=0))
-    errors = np.sqrt(np.maximum(np.diag(noise), 0.0))
-    clear = np.flatnonzero(beyond >= CLEAR_NUMBER_STD_ERRORS * errors)
-    start = max(middle + 1, int(clear.max(initial=0)))
-    # Nothing is beyond a clear cell with most of these records, such as a frequent
-    # largest number.
-    beyond = np.append(beyond, 0.0)
-    in_cell = beyond[start] - beyond[min(start + 1, counts.size)]
-    if start in clear and min(in_cell, proportions[start]) >= 0.8 * beyond[start]:
-        start += 1
-        tail = np.zeros(counts.size - start)
-    elif beyond[start] > 0:
-        expected = _extend(beyond, edges, middle, start)
-        tail = _correct(expected, beyond[start:-1], noise[start:, start:])
-    else:
-        tail = np.zeros(counts.size - start)
-    body = proportions[:start].sum()
-    if body == 0:
-        return proportions, start
-    rest = max(0.0, 1 - tail.sum())
-    fitted = np.append(proportions[:start] * (rest / body), tail)
-    return fitted / fitted.sum(), start
-
-
-def _extend(beyond: Floats, edges: Floats, middle: int, start: int) -> Floats:
-    """Continue the proportions beyond the edges up to `start` by those of a distribution: (n_cells - start,).
-
-    In this distribution, the root of the distance from the median is normal. It has the noisy proportions of `start`
-    and of another edge, halfway between the median and `start`.
-    """
-    median = (edges[middle] + edges[middle + 1]) / 2
-    distances = np.sqrt(np.maximum(edges - median, 0.0))
-    # The edges with proportions between 0.5 and the proportion of `start`, and the median.
-    between = np.arange(middle + 1, start)
-    between = between[(beyond[between] < 0.5) & (beyond[between] > beyond[start])]
-    near_distances = np.append(distances[between], 0.0)
-    near_proportions = np.append(beyond[between], 0.5)
-    # The edge whose proportion is nearest to halfway on a logarithmic scale.
-    halfway = (np.log(0.5) + np.log(beyond[start])) / 2
-    near = np.abs(np.log(near_proportions) - halfway).argmin()
-    # A line through this edge and `start`: the normal score by the root of the distance.
-    near_score, start_score = -ndtri([near_proportions[near], beyond[start]])
-    slope = (start_score - near_score) / (distances[start] - near_distances[near])
-    scores = start_score + slope * (distances[start:] - distances[start])
-    extended = ndtr(-scores)
-    # Nothing is beyond the last edge.
-    scale = beyond[start] / (extended[0] - extended[-1])
-    return np.asarray((extended - extended[-1])[:-1] * scale)
-
-
-def _correct(expected: Floats, beyond: Floats, noise: Floats) -> Floats:
-    """Correct the proportions `expected` beyond edges by noisy proportions; return the proportion of each cell.
-
-    This is the mean of a Gaussian process around `expected`, given the proportions `beyond` with the covariance
-    `noise`. The logarithms of the expected proportions deviate by a random walk, whose time is the logarithm of the
-    proportion relative to the first one, where the deviation is 0.
-    """
-    times = -np.log(np.maximum(expected, 1e-300) / expected[0])
-    walk = np.minimum.outer(times, times) * np.outer(expected, expected) * WALK_STD**2
-    corrected = expected + walk @ np.linalg.solve(walk + noise, beyond - expected)
-    corrected = np.minimum.accumulate(np.maximum(corrected, 0.0))
-    return -np.diff(np.append(corrected, 0.0))
+def _cut(proportions: Floats, max_bins: int) -> list[int]:
+    """Merge cells into at most `max_bins` bins with about equal proportions; return the first cells and the end."""
+    is_frequent = proportions >= FREQUENT_PROPORTION
+    # There may be bins between and beside all frequent values, which are bins.
+    n_even = max(1, max_bins - 2 * int(is_frequent.sum()))
+    bins = group_values(np.where(is_frequent, 0.0, proportions), n_even)
+    is_cut = (np.diff(bins) > 0) | is_frequent[1:] | is_frequent[:-1]
+    return [0, *(np.flatnonzero(is_cut) + 1).tolist(), proportions.size]

@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices
 from skdp.synthesis.measure._marginal_scores import NOISE_COST
@@ -145,17 +146,19 @@ class Comparison:
         search: Search,
         *,
         model: GraphicalModel,
+        excess: Mapping[Clique, float],
     ) -> None:
-        """Draw rows of the model, and records."""
-        self.search = search
-        self.excess: Mapping[Clique, float] = {}
-        """The dependence of pairs, in records, as far as it is known."""
+        """Draw rows of the model, and records; `excess` has the dependence of pairs, in records."""
         self._rate = float(search.sampling_rate)
+        self._lacking = dict(excess)
         self._noise: dict[Clique, float] = {}
         for marginal in private.marginals:
-            if len(marginal.clique) == 2:
-                noise = MEAN_ABSOLUTE * marginal.std_error * marginal.counts.size
-                self._noise[marginal.clique] = noise
+            noise = MEAN_ABSOLUTE * marginal.std_error * marginal.counts.size
+            pair = marginal.clique
+            if len(pair) == 2:
+                self._lacking.pop(pair, None)
+                # Noise that exceeds the dependence of a pair is not in the model.
+                self._noise[pair] = min(noise, excess.get(pair, 0.0))
         for column, size in enumerate(plan.sizes):
             _, std_error = estimate_counts(private.marginals, (column,))
             self._noise[(column,)] = MEAN_ABSOLUTE * std_error * size
@@ -192,50 +195,32 @@ class Comparison:
     def score(
         self, marginals: Sequence[tuple[Clique, Level]]
     ) -> tuple[PrivateScores, Floats]:
-        """Score marginals by their distance from the model; also return the standard deviations of samples of them.
+        """Score marginals by their distance from the model; also return the expected scores if the model is right.
 
         Each marginal has a level, by which the values of its columns are grouped.
         """
-        # A column is grouped once for each of its levels.
-        index: dict[tuple[int, Level], int] = {}
-        cliques = []
-        for clique, level in marginals:
-            keys = [(column, level) for column in clique]
-            for key in keys:
-                index.setdefault(key, len(index))
-            cliques.append(tuple(index[key] for key in keys))
-        columns = [(column, self.cut(column, level)) for column, level in index]
+        keys = dict.fromkeys((c, level) for clique, level in marginals for c in clique)
+        index = dict(zip(keys, itertools.count()))
+        columns = [(column, self.cut(column, level)) for column, level in keys]
+        cliques = [
+            tuple(index[c, level] for c in clique) for clique, level in marginals
+        ]
         rows = self._rows.group(columns)
         model_counts = [self._scale * table for table in rows.count(cliques)]
         scores = self._private.open_scores(columns, cliques, model_counts)
-        deviations = [float(np.sqrt(counts).sum()) for counts in model_counts]
-        return scores, math.sqrt(1 + self._scale) * np.array(deviations)
+        expected = []
+        for (clique, _), counts in zip(marginals, model_counts, strict=True):
+            expected.append(self._expect(clique, counts))
+        return scores, np.array(expected)
 
-    @cached_property
-    def searched(self) -> tuple[PrivateScores, Floats]:
-        """The scores and standard deviations of the marginals of the search, which are counted once."""
-        cliques = self.search.cliques
-        levels = map(self.find_level, cliques)
-        return self.score(list(zip(cliques, levels, strict=True)))
-
-    def expect(self, clique: Clique, deviation: float) -> float:
+    def _expect(self, clique: Clique, model_counts: NDArray[np.floating]) -> float:
         """Return the expected score of a marginal by errors of samples, noise of the model, and pairs that it lacks."""
-        lacking = 0.0
-        variance = (MEAN_ABSOLUTE * deviation) ** 2
-        for column in clique:
-            variance += (self._rate * self._noise[(column,)]) ** 2
-        for pair in itertools.combinations(sorted(clique), 2):
-            excess = self.excess.get(pair, 0.0)
-            if pair in self._noise:
-                # Noise that exceeds the dependence of a pair is not in the model.
-                variance += (self._rate * min(self._noise[pair], excess)) ** 2
-            else:
-                lacking += excess
-        return math.sqrt(variance) + self._rate * lacking
-
-    def expect_all(self, cliques: Sequence[Clique], deviations: Floats) -> Floats:
-        """Return the expected scores of marginals."""
-        return np.array(list(map(self.expect, cliques, deviations)))
+        parts: list[Clique] = [(column,) for column in clique]
+        parts += itertools.combinations(sorted(clique), 2)
+        sampling = math.sqrt(1 + self._scale) * float(np.sqrt(model_counts).sum())
+        noise = [self._rate * self._noise.get(part, 0.0) for part in parts]
+        lacking = math.fsum(self._lacking.get(part, 0.0) for part in parts)
+        return math.hypot(MEAN_ABSOLUTE * sampling, *noise) + self._rate * lacking
 
     def limit_of_chance(self, n: int) -> float:
         """Return the largest excess of n marginals that sampling errors explain."""
@@ -249,13 +234,12 @@ class Comparison:
     def measure_part(
         self, clique: Clique, fraction: Fraction, cell_cost: float
     ) -> tuple[Clique, Level, float]:
-        """Choose a part of a marginal, and a level, with a large excess for its number of cells; also measure it.
+        """Choose a part of a marginal, and a level, that have its excess in few cells; also measure this excess.
 
         `fraction` is the fraction of the budget, and `cell_cost` the cost of a cell in sampled records.
         """
         parts = self.list_parts(clique)
-        scores, deviations = self.score(parts)
-        expected = self.expect_all([part for part, _ in parts], deviations)
+        scores, expected = self.score(parts)
         n_cells = np.array([self.n_cells(*part) for part in parts])
         costs = expected + cell_cost * n_cells
         index = scores.choose(range(len(parts)), costs, fraction * Fraction(2, 3))
@@ -276,19 +260,21 @@ class Comparison:
         return parts
 
 
-def choose_columns(compared: Comparison, target: int | None) -> Clique:
+def choose_columns(search: Search, compared: Comparison, target: int | None) -> Clique:
     """Choose a marginal with the target that probably differs from the model most."""
-    cliques = compared.search.cliques
-    candidates = [i for i, clique in enumerate(cliques) if target in clique]
-    if not candidates:
+    cliques = [clique for clique in search.cliques if target in clique]
+    if not cliques:
         return ()
-    scores, deviations = compared.searched
-    expected = compared.expect_all(cliques, deviations)
-    return cliques[scores.choose(candidates, expected, compared.search.fraction)]
+    levels = map(compared.find_level, cliques)
+    scores, expected = compared.score(list(zip(cliques, levels, strict=True)))
+    return cliques[scores.choose(range(len(cliques)), expected, search.fraction)]
 
 
 def find_interactions(
-    private: PrivateCounts, compared: Comparison, fraction: Fraction
+    private: PrivateCounts,
+    search: Search,
+    compared: Comparison,
+    fraction: Fraction,
 ) -> tuple[dict[Clique, float], dict[Clique, ValueGroups]]:
     """Choose marginals that differ from the model, and measure by how many records.
 
@@ -296,13 +282,12 @@ def find_interactions(
     An interaction is measured later with about a `fraction` of the remaining budget.
     """
     budget = private.budget
-    search = compared.search
     rate = float(search.sampling_rate)
     limit = compared.limit_of_chance(len(search.cliques))
     limit += 3 * budget.std_error(search.fraction / 4)
     cell_cost = rate * NOISE_COST * budget.std_error(budget.remaining * fraction)
-    scores, deviations = compared.searched
-    expected = compared.expect_all(search.cliques, deviations)
+    levels = map(compared.find_level, search.cliques)
+    scores, expected = compared.score(list(zip(search.cliques, levels, strict=True)))
     candidates = list(range(len(search.cliques)))
     all_excess: dict[Clique, float] = {}
     groups: dict[Clique, ValueGroups] = {}

@@ -239,11 +239,25 @@ def _group_neighbors(counts: Floats, min_count: float) -> Indices:
 class IndependentColumns:
     """Expected counts of marginals if columns are independent, by groups of values."""
 
-    def __init__(self, counts: Sequence[Floats], groups: ValueGroups) -> None:
-        """Sum the counts of each column by groups; `groups` has the group of each value of each column, or None."""
+    def __init__(
+        self, counts: Sequence[Floats], std_error: float, groups: ValueGroups
+    ) -> None:
+        """Sum the counts of each column by groups; `std_error` is the error of each count.
+
+        `groups` has the group of each value of each column, or None. The results are proportions, and their variances
+        relative to their squares, for the noise of guesses.
+        """
         grouped = []
+        self._relative_variances = []
         for column, members in zip(counts, groups, strict=True):
-            grouped.append(sum_value_groups(column, (members,)))
+            sums = sum_value_groups(column, (members,))
+            grouped.append(sums)
+            positive = np.maximum(sums, 1e-6)  # no division by 0
+            # A group has column.size / sums.size values on average; their noise adds up.
+            noise = std_error * math.sqrt(column.size / sums.size)
+            # The error of a count near 0 is at most about the count itself.
+            noise = np.minimum(noise, np.maximum(positive, std_error / 2))
+            self._relative_variances.append((noise / positive) ** 2)
         self.total = max(1.0, float(grouped[0].sum()))
         self._proportions = [column / self.total for column in grouped]
 
@@ -263,13 +277,18 @@ class IndependentColumns:
         return np.diff(sums, prepend=0.0).reshape(expected.shape)
 
     def chance(self, clique: Clique) -> float:
-        """Estimate the score of a marginal if its columns are independent, from sampling errors.
+        """Estimate the score of a marginal if its columns are independent, from sampling and noise.
 
         A score is the L1 distance of the counts from the counts of `guess`.
         """
-        # A count n has the sampling variance n. A normal difference of variance v has the
-        # mean size sqrt(2 v / pi).
-        return MEAN_ABSOLUTE * float(np.sqrt(self._expect(clique)).sum())
+        # A count n has the sampling variance n, and the relative variances of the factors
+        # of a product add up. A normal difference of variance v has the mean size
+        # sqrt(2 v / pi).
+        expected = self._expect(clique)
+        relative_variances = map(self._relative_variances.__getitem__, clique)
+        relative_variance = reduce(np.add.outer, relative_variances)
+        variances = expected + expected**2 * relative_variance
+        return MEAN_ABSOLUTE * float(np.sqrt(variances).sum())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -291,7 +291,8 @@ def score_pairs(
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
     fraction = private.budget.remaining - score_fractions
     groups = group_columns(private, plan, counts, fraction)
-    independent = IndependentColumns(counts, groups)
+    std_error = private.marginals[0].std_error
+    independent = IndependentColumns(counts, std_error, groups)
     all_scores = []
     for cliques, score_fraction in lists:
         guesses = {clique: independent.guess(clique) for clique in cliques}
@@ -410,15 +411,14 @@ def measure_in_rounds(
     pairs = [pair for pair in pairs if pair not in unclear]
     had = measure_marginals(private, first, pairs, unclear)
     model = fit_counts(plan.structure, private.marginals, numbers).model
-    compared = None
-    if search:
-        compared = Comparison(private, plan, search, model=model)
     coarse: dict[Clique, ValueGroups] = {}
     if seeks_table:
         columns: Clique = ()
-        if compared:
-            compared.excess = candidates.excess
-            columns = choose_columns(compared, plan.target)
+        if search:
+            compared = Comparison(
+                private, plan, search, model=model, excess=candidates.excess
+            )
+            columns = choose_columns(search, compared, plan.target)
         coarse = measure_target_table(
             private,
             plan,
@@ -434,14 +434,16 @@ def measure_in_rounds(
     second = score_marginals(private, model, n_uses, candidates.groups)
     found: dict[Clique, float] = {}
     interactions: dict[Clique, ValueGroups] = {}
-    if compared and not coarse:
+    if search and not coarse:
         # A pair differs from the model by at most its dependence. The smaller of two noisy
         # scores is taken, because noise in it raises the expected scores of interactions.
         excess = dict(scores.excess)
         for clique, lacking in second.excess.items():
             excess[clique] = min(lacking, excess.get(clique, lacking))
-        compared.excess = excess
-        found, interactions = find_interactions(private, compared, INTERACTION_FRACTION)
+        compared = Comparison(private, plan, search, model=model, excess=excess)
+        found, interactions = find_interactions(
+            private, search, compared, INTERACTION_FRACTION
+        )
     gains = {}
     for clique, gain in _weigh(second.gains, n_uses).items():
         if len(clique) == 2 or not is_within(clique, found):

@@ -36,8 +36,13 @@ MAX_SWEEPS = 25
 MAX_RESIDUAL = 0.1
 """Distance of the counts from the optimum at which the fit ends: the root mean square, in standard errors."""
 
+N_COLUMN_SWEEPS = 2
+"""Last sweeps, which fit the columns alone."""
+
 MIN_STD_ERROR, MIN_RESIDUAL_UNIT = 0.05, 0.5
 """Standard error below which counts do not get more weight, and smallest unit of residuals, in records."""
+
+N_SCORING_STEPS = 5
 
 MIN_CELLS_PER_COUNT = 4
 """Smallest number of cells per count of a marginal whose groups of values become columns of the model."""
@@ -141,6 +146,8 @@ def fit_model(
         _sweep(tables, refined.masks, factors, columns)
         residual = _measure_residual(factors)
         n_sweeps += 1
+    for _ in range(N_COLUMN_SWEEPS):
+        _sweep(tables, (), (), columns)
     residuals: dict[Clique, float] = {}
     for factor in factors:
         largest = max(factor.residual, residuals.get(factor.clique, 0.0))
@@ -271,8 +278,7 @@ def _estimate_dependence(
     variance of adjusted residuals ([1]_): differences from independent columns, relative to their standard deviations
     in samples.
     """
-    # Noise adds its variance to the squares. They are weighted as if the columns were
-    # independent.
+    # Noise adds its variance: maximum likelihood by scoring.
     # .. [1] S. J. Haberman (1973). The analysis of residuals in cross-classified tables.
     #    Biometrics 29(1).
     independent = reduce(np.multiply.outer, columns)
@@ -280,10 +286,13 @@ def _estimate_dependence(
     margins = reduce(np.add.outer, [1 / column - 1 for column in columns])
     spread = independent - np.square(independent) * (1 + margins)
     noise = std_error**2
-    information = float(np.sum(spread**2))
-    dependence = max(0.0, float(np.sum(spread * (squares - noise))) / information)
-    errors = math.sqrt(2) * spread * (spread * dependence + noise)
-    return dependence + float(np.linalg.norm(errors)) / information
+    dependence = 0.0
+    for _ in range(N_SCORING_STEPS):
+        weights = spread / np.square(spread * dependence + noise)
+        information = float(np.sum(weights * spread))
+        dependence = float(np.sum(weights * (squares - noise))) / information
+        dependence = max(0.0, dependence)
+    return dependence + math.sqrt(2 / information)
 
 
 class _Factor:
