@@ -428,25 +428,31 @@ def read_batches(batches: Iterable[Any]) -> Tables:
 
 
 def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
-    """Convert a stream of Arrow tables to a table of pandas; no column of floats is in memory twice."""
-    floats: dict[str, NDArray[Any]] = {}
+    """Convert a stream of Arrow tables to a table of pandas; no column of numbers is in memory twice."""
+    numbers: dict[str, NDArray[Any]] = {}
     parts, names, n_rows = [], [], 0
     for table in tables:
         names, n_collected = table.column_names, n_rows
         n_rows += len(table)
         for name in names:
-            if pyarrow.types.is_floating(table.schema.field(name).type):
+            value_type = table.schema.field(name).type
+            is_integer = pyarrow.types.is_integer(value_type)
+            if is_integer or pyarrow.types.is_floating(value_type):
                 values = table[name].to_numpy()
-                array = floats.setdefault(name, np.empty(0, values.dtype))
+                array = numbers.setdefault(name, np.empty(0, values.dtype))
+                if values.dtype != array.dtype:  # integers, with missing values later
+                    array = array.astype(np.result_type(array, values))
+                    numbers[name] = array
                 array.resize(n_rows, refcheck=False)
                 array[n_collected:] = values
-        parts.append(table.drop_columns(list(floats)))
+        parts.append(table.drop_columns(list(numbers)))
     others = pyarrow.concat_tables(parts).to_pandas(ignore_metadata=True)
     columns = {}
     for name in names:
         # A series would be aligned, with a copy of all columns.
-        columns[name] = floats[name] if name in floats else others[name].array
+        columns[name] = numbers[name] if name in numbers else others[name].array
     # Arrow would keep its memory.
+    del table, parts
     pyarrow.default_memory_pool().release_unused()
     return pd.DataFrame(columns, copy=False)
 
