@@ -69,5 +69,5 @@ axes.barh(
 )
 axes.axvline(np.log(3), color="black", label="claimed: ln 3")
 axes.set(xlabel="ε is at least (confidence 1 − 10⁻⁶)")
-axes.legend()
+figure.legend(loc="outside lower center")
 plt.show()

@@ -7,12 +7,17 @@ has a closed form.
 """
 
 # %%
-# If 5 % of the people have an illness and ε is small, the report does not change the best guess.
+# If 5 % of the people have an illness and ε is small, the report does not change the best guess. With two
+# values, subset selection is randomized response. With ten values and a small ε, its reports are sets.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
+from skdp.oracles import (
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
 
 epsilons = np.linspace(0.05, 6, 40)
 priors = {
@@ -23,25 +28,24 @@ priors = {
 makers = {
     "randomized response": RandomizedResponse,
     "unary encoding": UnaryEncoding,
-    "local hashing": LocalHashing,
+    "subset selection": SubsetSelection,
 }
 
-figure, axes = plt.subplots(layout="constrained")
-for style, (title, prior) in zip(
-    ("-", "--", ":"), priors.items(), strict=True
-):
-    for color, (name, make) in enumerate(makers.items()):
+figure, panels = plt.subplots(
+    3, sharex=True, sharey=True, figsize=(5, 6), layout="constrained"
+)
+for axes, (title, prior) in zip(panels, priors.items(), strict=True):
+    axes.set(title=title, ylabel="accuracy")
+    for style, (name, make) in zip(
+        ("-", "-", ":"), makers.items(), strict=True
+    ):
         accuracy = [
             make(len(prior), float(e)).guess_accuracy(np.array(prior))
             for e in epsilons
         ]
-        axes.plot(
-            epsilons,
-            accuracy,
-            style,
-            color=f"C{color}",
-            label=f"{title}, {name}",
-        )
-axes.set(xlabel="ε", ylabel="accuracy of the best guess")
-figure.legend(loc="outside lower center")
+        axes.plot(epsilons, accuracy, style, label=name)
+axes.set_xlabel("ε")
+figure.legend(
+    *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2
+)
 plt.show()

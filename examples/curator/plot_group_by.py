@@ -58,7 +58,7 @@ axes.plot(
     label="exact",
 )
 axes.set(xlabel="hours a week of women (ε = 0.5)")
-axes.legend()
+figure.legend(loc="outside lower center", ncols=2)
 plt.show()
 
 # %%

@@ -77,5 +77,5 @@ axes.set(
     xticklabels=releases,
 )
 axes.set_ylim(0.5, 1.02)
-axes.legend()
+figure.legend(loc="outside lower center", ncols=2)
 plt.show()

@@ -35,6 +35,7 @@ synthetic.head()
 
 marginals = marginal_errors(table, synthetic, order=1, domain=domain)
 errors = marginals.set_index("columns")["error"]
+errors.index = [name for (name,) in errors.index]
 errors.plot.barh(xlabel="total variation distance", ylabel="")
 plt.show()
 
@@ -52,6 +53,6 @@ for axes, name in zip(panels.flat, table, strict=True):
         }
     )
     proportions.plot.barh(
-        ax=axes, ylabel="", title=f"{name}, TVD {errors[(name,)]:.3f}"
+        ax=axes, ylabel="", title=f"{name}, TVD {errors[name]:.3f}"
     )
 plt.show()

@@ -87,5 +87,5 @@ axes.set(
     xlabel="ε of the synthetic table",
     ylabel="AUC on real patients",
 )
-axes.legend()
+figure.legend(loc="outside lower center", ncols=2)
 plt.show()
