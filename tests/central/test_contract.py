@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Without a delta:UserWarning"),
     pytest.mark.filterwarnings("ignore:The noise is about as large as:UserWarning"),
     pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning"),
-    pytest.mark.filterwarnings("ignore:The noise exceeds the components:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The noise exceeds the effects:UserWarning"),
     pytest.mark.filterwarnings("ignore:the categories of 'target':skdp.privacy.PrivacyLeakWarning"),
 ]
 
