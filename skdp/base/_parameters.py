@@ -104,7 +104,7 @@ def restore_on_error(fit: Fit) -> Fit:
 def check_confidence_level(level: Any) -> float:
     """Check a confidence level and return it as a float."""
     is_number = isinstance(level, Real) and not isinstance(level, bool)
-    if not is_number or not 0 < float(level) < 1:
+    if not is_number or not 0 < level < 1:
         raise ValueError(f"`confidence_level` must be in (0, 1), got {level!r}.")
     return float(level)
 

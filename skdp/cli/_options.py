@@ -315,6 +315,7 @@ def _add_synthesize(command: Any) -> None:
     add("--target", metavar="COLUMN", help="column that models will predict")
     add(
         "--rows",
+        dest="n_samples",
         type=int,
         metavar="N",
         help=(

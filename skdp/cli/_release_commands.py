@@ -292,7 +292,7 @@ def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
             path=options.ledger,
         )
     except ValueError as error:
-        text = re.sub("`epsilon`", "--budget", str(error))
+        text = str(error).replace("`epsilon`", "--budget").replace("`path`", "--ledger")
         raise ValueError(re.sub("`(delta|guess)`", r"--budget-\1", text)) from None
     return ledger.with_title(options.title) if options.title else ledger
 
@@ -301,7 +301,7 @@ def _choose_amount(options: argparse.Namespace) -> float | Mu:
     """Return the epsilon of a release in the central model, or the mu of --guess."""
     if options.guess is None:
         return float(options.epsilon)
-    _check_unused(options, ["epsilon"], "must not be given with --guess")
+    _check_unused(options, ["epsilon", "delta"], "must not be given with --guess")
     return Mu.of(guess=options.guess)
 
 
@@ -379,7 +379,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
             **parameters, person=options.person, order_by=options.order_by
         )
         targets = [options.out, options.events[1]]
-        synthesize_linked_files(files, targets, linked, options.rows)
+        synthesize_linked_files(files, targets, linked, options.n_samples)
         print_text(f"{linked.guarantee_}\nWrote {options.events[1]}")
         return Path(options.out)
     synthesizer = DPMarginalSynthesizer(
@@ -389,7 +389,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         options.data,
         options.out,
         synthesizer,
-        n_samples=options.rows,
+        n_samples=options.n_samples,
         person=options.person,
         save=options.save,
         delimiter=options.delimiter,
@@ -401,12 +401,12 @@ def run_synthesize(options: argparse.Namespace) -> Path:
 def _sample_model(options: argparse.Namespace) -> Path:
     """Write synthetic rows of the model of --load, whose parameters cannot be changed."""
     unused = {action.dest for action in options.parser._actions}
-    unused -= {"help", "out", "model", "rows", "random_state"}
+    unused -= {"help", "out", "model", "n_samples", "random_state"}
     _check_unused(options, sorted(unused), "must not be given with --load")
     check_path(options.out, "out")
     model = DPMarginalSynthesizer.load(options.model)
     model.set_params(random_state=options.random_state)
-    return sample_file(model, options.out, n_samples=options.rows)
+    return sample_file(model, options.out, n_samples=options.n_samples)
 
 
 def _check_synthesis(options: argparse.Namespace) -> None:

@@ -443,7 +443,7 @@ def is_name(text: str) -> bool:
 
 def check_destination(path: Any) -> Path:
     """Return the absolute path of a new file as `check_path`; raise an error for None."""
-    destination = check_path(path)
+    destination = check_path(path, "destination")
     if destination is None:
         raise TypeError("`destination` must be a str or a path, got NoneType.")
     return destination

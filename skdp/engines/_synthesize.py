@@ -123,7 +123,7 @@ def synthesize_file(
     domain = _declared_domain(synthesizer)
     check_n_samples(n_samples)
     path = check_destination(destination)
-    model = check_path(save)
+    model = check_path(save, "save")
     if model == path:
         raise ValueError("`save` and `destination` must be different files.")
     rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array, diags_array
 
+from skdp.base import check_column_name
 from skdp.metrics._labels import parse_columns
 from skdp.tables import is_frame, to_dates
 
@@ -88,6 +89,9 @@ def link_errors(
     person    0.5
     dtype: float64
     """
+    # **Privacy.** The error for another name would quote a column of ids.
+    check_column_name("person", person)
+    check_column_name("order_by", order_by)
     read = {
         "people": people,
         "events": events,

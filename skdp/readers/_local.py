@@ -154,16 +154,17 @@ class PolarsTable(StreamTable):
 
     def _make_empty_table(self) -> Any:
         """Return an Arrow table without rows, from the schema of the query."""
-        return polars.DataFrame(schema=self._frame.collect_schema()).to_arrow()
+        return self.template.to_arrow()
 
     @cached_property
     def template(self) -> Any:
         """Table of Polars without rows, in which an Enum keeps its values."""
-        return polars.DataFrame(schema=self._frame.collect_schema())
+        # Polars reads the first rows of some files for a schema, and quotes them in errors.
+        return polars.DataFrame(schema=run_safely(self._frame.collect_schema))
 
     def column_names(self) -> list[Any]:
         """Return the names of the columns, from the schema of the query."""
-        return list(self._frame.collect_schema().names())
+        return list(self.template.columns)
 
     def _read(self, columns: Sequence[Any]) -> Tables:
         """Read columns as a stream of Arrow tables."""

@@ -79,7 +79,7 @@ def test_names_of_a_column_transformer_are_explained():
 @pytest.mark.parametrize(
     ("name", "parameters", "match"),
     [
-        ("DPMean", {"confidence_level": 1}, "`confidence_level` must be"),
+        *(("DPMean", {"confidence_level": x}, "`confidence_level` must be") for x in (1, 10**400)),
         *(
             ("DPMinMaxScaler", {"feature_range": x}, "`feature_range` must")
             for x in (None, (2, 1), (0, math.inf), (0, "1"))
@@ -101,7 +101,10 @@ def test_names_of_a_column_transformer_are_explained():
         ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"`domain` declares .*\['b'\]"),
         ("DPGroupBy", {"by": "town"}, r"`by` must name columns of X, .*, got \['town'\]"),
         ("DPGroupBy", {"by": ["a", "a"]}, "`by` must name at least one column, and none twice"),
-        ("DPGroupBy", {"statistics": "mode"}, "`statistics` must be 'count', .* or the probability"),
+        *(
+            ("DPGroupBy", {"statistics": x}, "`statistics` must be 'count', .* or the probability")
+            for x in ("mode", None)
+        ),
         ("DPGroupBy", {"statistics": []}, "X must have columns besides the keys"),
         ("DPGroupBy", {"keys": ["x", "y"]}, r"`keys` must have a list of values .* columns \['a'\], got 2 lists"),
         ("DPTargetEncoder", {"handle_unknown": "clip"}, "`handle_unknown` must be one of"),

@@ -136,6 +136,20 @@ def test_error_of_a_ledger_names_no_python(budget, words, ending, table, domain,
     assert shown.endswith(f"{ending}\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epsilon", 1, "--rows", -1], "--rows must be between 0 and"),
+        (["--epsilon", 1, "--save", "absent/model"], "--save must be in an existing directory, got 'absent/model'"),
+        (["--guess", 0.6, "--delta", 1e-6], "--delta must not be given with --guess"),
+        (["--epsilon", 1, "--ledger", "postgresql://a@b@c/x", "--budget", 1], "--ledger must write '@' and '/' in"),
+    ],
+)
+def test_error_names_the_option_that_was_given(words, message, table, domain, tmp_path, capsys):
+    assert message in refuse(capsys, "synthesize", table, tmp_path / "out.csv", "--domain", domain, *words)
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_delta_without_budget_raises_before_reading(table, domain, tmp_path, capsys, monkeypatch):
     ledger = tmp_path / "ledger.sqlite"
     delta = ["--epsilon", 1, "--delta", 1e-9, "--ledger", ledger]

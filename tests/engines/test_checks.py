@@ -136,6 +136,17 @@ def test_error_of_reading_contains_no_value(make, use, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_error_of_a_schema_contains_no_value(tmp_path):
+    (tmp_path / "in.ndjson").write_text("SECRET\n")
+    columns = pl.LazyFrame({"age": ["SECRET"]}).select(pl.lit("SECRET").cast(pl.Float64))
+    for frame in (pl.scan_ndjson(tmp_path / "in.ndjson"), columns):
+        with pytest.raises(ValueError, match="cannot be read") as caught:
+            DPHistogram(domain={"age": [1, 2]}).fit(frame)
+        text = collect_error_text(caught.value)
+        assert "SECRET" not in text
+        assert "'S'" not in text
+
+
 # Transformers of other packages.
 
 

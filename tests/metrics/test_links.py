@@ -135,7 +135,7 @@ def test_tables_that_cannot_be_compared_raise_an_error(position, edit, message):
     tables[position] = edit(tables[position])
     with pytest.raises((TypeError, ValueError), match=message):
         link_errors(*tables, person="id")
-    with pytest.raises(ValueError, match=r"must have the column `person`=\['id'\]"):
+    with pytest.raises(TypeError, match="`person` must be the name of a column, got list"):
         link_errors(*make_tables(0), *make_tables(1), person=["id"])
 
 
@@ -163,3 +163,11 @@ def test_tables_without_a_column_are_an_error():
         link_errors(people, events, people, events.drop(columns="id"), person="id")
     with pytest.raises(ValueError, match=r"one of `people` and `events` only, got \['sex'\] in both"):
         link_errors(people, people, people, people, person="id")
+
+
+def test_column_of_ids_in_place_of_its_name_is_not_quoted():
+    people, events = pd.DataFrame({"id": [31337]}), pd.DataFrame({"id": [31337], "day": [0]})
+    for parameters in ({"person": [31337]}, {"person": "id", "order_by": people["id"]}):
+        with pytest.raises(TypeError, match=r"must be the name of a column, got (list|Series)") as caught:
+            link_errors(people, events, people, events, **parameters)
+        assert "31337" not in str(caught.value)

@@ -605,6 +605,11 @@ def change_visits(**columns):
             {"person_columns": ["sex", "age", "ward"]},
             "`person_columns` must be constant for each person",
         ),
+        (
+            lambda patients, visits: (patients.merge(visits, on="id"),),
+            {"person_columns": 3},
+            "`person_columns` must name columns of the table, .* got 'id' and 3",
+        ),
     ],
 )
 def test_fit_raises_before_the_charge(change, parameters, message, tables):

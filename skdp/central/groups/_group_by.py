@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from fractions import Fraction
 from itertools import compress, product
@@ -420,7 +420,7 @@ class DPGroupBy(WeightedStatistic):
     def _statistics(self) -> dict[str, Fraction | None]:
         """The names of the statistics, with the probability of each quantile; None for other statistics."""
         given: Any = self.statistics
-        if isinstance(given, str | Real):
+        if isinstance(given, str) or not isinstance(given, Iterable):
             given = [given]
         statistics: dict[str, Fraction | None] = {}
         for name in given:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -204,8 +204,11 @@ def split_rows(
 ) -> tuple[Any, Any]:
     """Split a table into people, with the `person_columns`, and their events."""
     names = wrap_table(rows).names if is_frame(rows) else ()
-    named = [person, *person_columns]
-    if isinstance(person_columns, str) or any(name not in names for name in named):
+    is_name = isinstance(person_columns, str) or not isinstance(
+        person_columns, Iterable
+    )
+    named = [person] if is_name else [person, *person_columns]
+    if is_name or any(name not in names for name in named):
         raise ValueError(
             "`person` and `person_columns` must name columns of the table, "
             f"{list(names)}, got {person!r} and {person_columns!r}."
