@@ -190,9 +190,9 @@ def error_by_width(fitted):
 
 # %%
 fig, ax = plt.subplots(figsize=(7, 3.5))
-ax.loglog(widths, error_by_width(histogram), "o-", color=BLUE, label="one noise an age")
+ax.loglog(widths, error_by_width(histogram), "o-", color=BLUE, label="one count an age")
 ax.loglog(widths, error_by_width(hierarchy), "s-", color=GREEN, label="hierarchy")
-ax.axhline(asked_alone, color=GREY, linestyle=":", label="a question asked alone")
+ax.axhline(asked_alone, color=GREY, linestyle=":", label="one range alone")
 ax.set(
     xlabel="ages in the range",
     ylabel="standard error, people",
@@ -422,7 +422,7 @@ for axis, epsilon in zip(axes, (1, 0.1), strict=True):
         )
         axis.stairs(shares, np.arange(101) - 0.5, color=color, label=name)
     axis.set(xlabel="age", title=f"ages of the drawn rows, ε = {epsilon}")
-axes[0].set_ylabel("share")
+axes[0].set_ylabel("proportion")
 axes[0].legend(frameon=False)
 plt.show()
 
@@ -756,7 +756,7 @@ quality.round(4)
 # %%
 shown = ["age", "occupation", "hours-per-week", "education-num"]
 bins = Domain(domain | {"age": Interval(16, 96, bins=16)})
-figure, panels = plt.subplots(2, 2, figsize=(7, 8), layout="constrained")
+figure, panels = plt.subplots(2, 2, figsize=(7, 13), layout="constrained")
 for axes, name in zip(panels.flat, shown, strict=True):
     column = bins.select([name])
     proportions = pd.DataFrame(

@@ -316,26 +316,45 @@ pd.DataFrame(repeated).T.round(4)
 # sample (`rows="population"`, the default), so the metrics of known groups have intervals, too.
 
 # %%
-displayed = {"true groups": [], "reports taken for the truth": [], "debiased": []}
+compared = {}
 for epsilon in (0.5, 1, 2, 4):
     encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=1)
     seen = encoder.fit_transform(X_test[["sex"]])
     options = {"privileged": "Male", "positive_label": ">50K"}
-    tables = (
-        report,
-        fairness_report(y_test, predicted, seen["sex"], **options),
-        debiased_fairness(y_test, predicted, seen, encoder, **options),
-    )
-    for name, table in zip(displayed, tables, strict=True):
-        displayed[name].append(
-            table[table["metric"].isin(PEOPLE)].assign(group=f"ε = {epsilon}")
-        )
+    tables = {
+        "true groups": report,
+        "reports taken for the truth": fairness_report(
+            y_test, predicted, seen["sex"], **options
+        ),
+        "debiased": debiased_fairness(y_test, predicted, seen, encoder, **options),
+    }
+    for name, table in tables.items():
+        compared[name, epsilon] = table.set_index("metric").loc[list(PEOPLE)]
+compared = pd.concat(compared, names=["method", "epsilon"])
 
 # %%
-displayed = {
-    name: pd.concat(tables, ignore_index=True) for name, tables in displayed.items()
-}
-FairnessDisplay.from_reports(displayed)
+figure, panels = plt.subplots(2, figsize=(5, 7), sharex=True, layout="constrained")
+for axis, metric in zip(panels, PEOPLE, strict=True):
+    for name, color, shift in zip(
+        tables, (BLUE, ORANGE, GREEN), (0.93, 1, 1.07), strict=True
+    ):
+        rows = compared.loc[name].xs(metric, level="metric")
+        value = rows["value"]
+        axis.errorbar(
+            rows.index * shift,
+            value,
+            [value - rows["lower"], rows["upper"] - value],
+            fmt="o",
+            color=color,
+            capsize=2,
+            label=name,
+        )
+    axis.axhline(0, color=GREY, linestyle=":")
+    axis.set(xscale="log", title=metric.replace("_", " "))
+    axis.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
+    axis.minorticks_off()
+panels[1].set_xlabel("ε of sex")
+figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center")
 plt.show()
 
 # %% [markdown]
@@ -639,7 +658,7 @@ for axis, what, limit in zip(panels, ("violation", "error"), free[::-1], strict=
     axis.set(
         xscale="log",
         xlabel="ε of sex",
-        title=what if what == "error" else "violation of equalised odds",
+        title=what if what == "error" else "violation of equalized odds",
     )
     axis.set_xticks([0.5, 2, 8], ["0.5", "2", "8"])
     axis.minorticks_off()

@@ -262,7 +262,8 @@ def test_medians_of_the_first_job_page_are_precise():
     ("parameters", "match"),
     [
         ({"by": (), "totals": True}, "`by` must name at least one column"),
-        ({"totals": 1}, "`totals` must be True or False"),
+        ({"totals": 1}, "`totals` must be True, False or 'quantiles', got 1"),
+        ({"totals": "quantile"}, "`totals` must be True, False or 'quantiles', got 'quantile'"),
         ({"totals": "quantiles", "statistics": ["mean"]}, "`totals` must be True for counts and sums"),
         ({"totals": True, "statistics": ["median"]}, "or 'quantiles' for quantiles, too, got True"),
         ({"totals": True, "keys": {"region": ["n", "total"], "sex": ["f"]}}, "must not contain 'total'"),

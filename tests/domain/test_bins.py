@@ -96,3 +96,8 @@ def test_vectors_of_clients_are_reproduced():
         assert list(interval.values) == vector["values"]
         codes = interval.encode(np.array(vector["numbers"])).tolist()
         assert [None if code == len(interval) else code for code in codes] == vector["codes"]
+
+
+def test_dates_written_as_text_are_an_error_with_a_remedy():
+    with pytest.raises(TypeError, match=r"got str\. Write a date as datetime\.date\(2025, 1, 31\), and a time"):
+        Interval("2025-01-01", "2025-12-31")

@@ -643,8 +643,11 @@ class DPGroupBy(WeightedStatistic):
 
     def _make_groups(self, domain: Domain) -> Domain:
         """Check the parameter `totals`, and return the keys of groups: with totals, texts and the name of a total."""
-        if self.totals != QUANTILES:
-            check_flag("totals", self.totals)
+        is_flag = isinstance(self.totals, bool | np.bool_)
+        if not is_flag and self.totals != QUANTILES:
+            raise ValueError(
+                f"`totals` must be True, False or {QUANTILES!r}, got {self.totals!r}."
+            )
         statistics = set(self._probabilities)
         if self.totals != QUANTILES:
             statistics = self._statistics.keys() - statistics
