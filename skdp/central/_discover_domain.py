@@ -72,6 +72,10 @@ MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).t
 # are counted in the cell of the center, and larger distances in the outer cells.
 MIN_POWER, MAX_POWER = -200, 200
 
+# A bound that is smaller than the opposite one by more than this ratio is 0. Zeros beside
+# numbers of one sign have the bound 2**MIN_POWER of the other sign, or a few octaves more.
+MIN_RATIO = 2.0 ** (MIN_POWER / 2)
+
 # The constants below were tuned by the task "bounds" of benchmarks/central_statistics.py at
 # epsilon 1: half or twice of each changes errors of means of twenty columns by less than a
 # tenth, unless the comment states another effect.
@@ -648,6 +652,10 @@ class NoisyCellCounts:
             low = 0.0
         if center == 0 and 0 > high > low / 8:
             high = 0.0
+        # Zeros are in the cell of the center, which has numbers of both signs.
+        if center == 0 and low < 0 < high:
+            low = 0.0 if -low < high * MIN_RATIO else low
+            high = 0.0 if high < -low * MIN_RATIO else high
         if not has_float_resolution(low, high):
             return None
         return low, high, float(median + center)

@@ -136,8 +136,8 @@ def _parse_edge(edge: Any) -> Edge:
     ):
         raise TypeError(
             "`edges` of an Interval must be numbers, dates or datetimes, "
-            f"got {type(edge).__name__}. Write a date as datetime.date(2025, 1, 31), "
-            "and a time of day as its hour."
+            f"got {type(edge).__name__}. Write a date as datetime.date(2025, 1, 31). "
+            "For a time of day, use its hour."
         )
     try:
         number = float(edge)

@@ -442,3 +442,17 @@ def test_cells_of_numbers_are_found_by_their_edges(center, cells_per_octave):
         distances = np.nan_to_num(numbers[np.isfinite(numbers)] - center)
     expected = np.bincount(np.searchsorted(edges[1:-1], distances, side="right"), minlength=edges.size - 1)
     assert cells.count(numbers).tolist() == [*expected, np.isnan(numbers).sum()]
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_zeros_beside_floats_of_one_sign_have_the_bound_zero(sign):
+    rng = np.random.default_rng(0)
+    incomes = np.where(rng.random(3000) < 0.3, 0, rng.lognormal(7.6, 0.6, 3000))
+    for seed in range(5):
+        assert 0 in ends(find(numbers(sign * incomes), random_state=seed))
+
+
+def test_numbers_of_both_signs_keep_their_bounds_beside_zeros():
+    low, high = ends(find(numbers(np.repeat([-1e-20, 0.0, 1e3], 1000))))
+    assert low <= -1e-20
+    assert high >= 1e3

@@ -99,5 +99,5 @@ def test_vectors_of_clients_are_reproduced():
 
 
 def test_dates_written_as_text_are_an_error_with_a_remedy():
-    with pytest.raises(TypeError, match=r"got str\. Write a date as datetime\.date\(2025, 1, 31\), and a time"):
+    with pytest.raises(TypeError, match=r"got str\. Write a date as datetime\.date\(2025, 1, 31\)\."):
         Interval("2025-01-01", "2025-12-31")
