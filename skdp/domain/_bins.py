@@ -134,10 +134,12 @@ def _parse_edge(edge: Any) -> Edge:
     if isinstance(edge, bool | np.bool_) or not isinstance(
         edge, float | Real | Decimal
     ):
+        remedy = "For a time of day, use its hour."
+        if isinstance(edge, str):
+            remedy = "Write a date as datetime.date(2025, 1, 31)."
         raise TypeError(
             "`edges` of an Interval must be numbers, dates or datetimes, "
-            f"got {type(edge).__name__}. Write a date as datetime.date(2025, 1, 31). "
-            "For a time of day, use its hour."
+            f"got {type(edge).__name__}. {remedy}"
         )
     try:
         number = float(edge)

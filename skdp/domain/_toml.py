@@ -168,6 +168,11 @@ def _parse(text: str) -> dict[str, Any]:
             f"A domain file must have at most {MAX_FILE_BYTES:,} characters, got "
             f"{len(text):,}."
         )
+    if text.endswith(".toml") and "\n" not in text:
+        raise ValueError(
+            "`text` must be the text of a domain file, got a path. Read the file first: "
+            "Path('people.toml').read_text()."
+        )
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

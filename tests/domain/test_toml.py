@@ -105,6 +105,7 @@ def test_values_outside_toml_raise_an_error(columns, error, match):
 
 WRONG = {
     "[columns.x": (ValueError, "Not a TOML file: .*at the end of a table"),
+    "people.toml": (ValueError, "`text` must be the text of a domain file, got a path. Read the file first"),
     "": (ValueError, r"No column; .* \[columns.NAME\]"),
     "[column.x]\nvalues = [1]": (ValueError, r"Unknown key 'column'; .* \[columns.NAME\]"),
     "[columns]\nx = [1]": (TypeError, "Column 'x': a column has `values`, .* got list"),
