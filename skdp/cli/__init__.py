@@ -118,7 +118,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     add_commands(parser.add_subparsers(dest="command", metavar="COMMAND"))
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:  # with the name of the command, whose help lists its options
+        text = f"unrecognized arguments: {' '.join(unknown)}"
+        getattr(options, "parser", parser).error(text)
     if options.command is None:
         parser.print_help()
         return 0
