@@ -159,6 +159,15 @@ def test_negative_sum_charges_nothing(name, tmp_path_factory):
         ledger.charge(ONE, "third")
 
 
+def test_charges_of_0_3_0_without_a_note_of_method_are_counted(path):
+    spent = charged_ledger(path).spent
+    with sqlite3.connect(path) as database:
+        count = database.execute("UPDATE charge SET guarantee = replace(guarantee, ', \"method\": {}', '')").rowcount
+    database.close()
+    assert count == 2
+    assert PrivacyLedger(path=path).spent == spent
+
+
 def test_error_of_a_later_ledger_advises_to_upgrade(path):
     PrivacyLedger(3.0, path=path)
     with sqlite3.connect(path) as database:
