@@ -84,7 +84,7 @@ def test_errors_of_options_are_one_line(capsys):
     for words, message in (
         (["table"], "skdp table: error: the following arguments are required: DATA, OUT, --epsilon; see"),
         (["table", "a.csv", "b.csv", "--bogus"], "skdp table: error: the following arguments are required"),
-        (["statement", "a.csv", "--bogus"], "skdp statement: error: unrecognized arguments: --bogus; see skdp statement"),
+        (["report", "--bogus"], "skdp report: error: unrecognized arguments: --bogus; see skdp report --help"),
         (["publish"], "skdp: error: argument COMMAND: invalid choice: 'publish'"),
     ):
         shown = refuse(capsys, *words)
