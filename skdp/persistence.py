@@ -15,6 +15,7 @@ from functools import lru_cache
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
+from shutil import copymode
 from types import FunctionType
 from typing import Any, BinaryIO
 from zipfile import ZipFile, is_zipfile
@@ -155,7 +156,21 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     if hasattr(path, "write"):
         path.write(file.getvalue())
     else:
-        Path(path).write_bytes(file.getvalue())
+        _write_file(Path(path).resolve(), file.getvalue())
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    """Write a file; an earlier file, whose release cannot be drawn again, is replaced when the new one is complete."""
+    if not path.is_file():
+        path.write_bytes(content)
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        copymode(path, partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def load(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -232,10 +232,11 @@ def _make_noises(budget: PrivacyBudget, n_outputs: int) -> tuple[Noise, Noise]:
 
 def read_output_bounds(bounds: Any) -> Floats:
     """Check the bounds of the outputs of a statistic, and return them as an array (n_outputs, 2)."""
-    if bounds is None or len(bounds) == 0:
+    is_sized = isinstance(bounds, Sized)
+    if not is_sized or len(bounds) == 0:
         raise ValueError(
             "`bounds` must be a pair (low, high), or one pair per output, got "
-            f"{'None' if bounds is None else 'none'}. Use public knowledge."
+            f"{'none' if is_sized else type(bounds).__name__}. Use public knowledge."
         )
     count = 1 if np.ndim(bounds) == 1 else len(bounds)
     return parse_bounds(bounds, [f"output {index}" for index in range(count)])

@@ -295,7 +295,8 @@ RELEASES = {
 MISTAKES = [
     ({"epsilon": -1}, "epsilon"),
     ({"bounds": (5, 5)}, "bounds"),
-    ({"bounds": None}, "one pair per output, got None"),
+    ({"bounds": None}, "one pair per output, got NoneType"),
+    ({"bounds": 100}, "one pair per output, got int"),
     ({"bounds": np.empty((0, 2))}, r"`bounds` must be a pair \(low, high\), or one pair per output"),
     ({"ledger": 3}, "ledger"),
     ({"random_state": 1.5}, "random_state"),

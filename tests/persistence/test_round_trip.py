@@ -6,6 +6,7 @@ import re
 import zipfile
 from datetime import date
 from fractions import Fraction
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -280,3 +281,26 @@ def test_load_of_a_protocol_names_read_protocol(tmp_path):
     encoder.fit(pd.DataFrame({"sex": ["f"]})).save(tmp_path / "p.json")
     with pytest.raises(ValueError, match=r"skdp\.read_protocol"):
         skdp.load(tmp_path / "p.json")
+
+
+def test_full_disk_keeps_the_file_that_was_saved_before(tmp_path, monkeypatch):
+    path, write = tmp_path / "mean.skops", Path.write_bytes
+    first, second = (skdp.DPMean(1.0, bounds=BOUNDS).fit(NUMBERS) for _ in range(2))
+    skdp.save(first, path)
+    path.chmod(0o600)
+
+    def fill(path, content):
+        write(path, content[:100])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", fill)
+        with pytest.raises(OSError, match="No space"):
+            skdp.save(second, path)
+    assert skdp.load(path).mean_ == pytest.approx(first.mean_)
+    link = tmp_path / "link.skops"
+    link.symlink_to(path)
+    skdp.save(second, link)
+    assert skdp.load(path).mean_ == pytest.approx(second.mean_)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert sorted(tmp_path.iterdir()) == [link, path]

@@ -111,6 +111,8 @@ def test_home_directory_of_a_path_is_expanded(tmp_path, monkeypatch):
 def test_error_of_a_release_without_mu_names_delta():
     with pytest.raises(BudgetExceeded, match=r"has no mu \(delta=0.1\), .*PrivacyLedger with `epsilon=` and `delta=`"):
         PrivacyLedger(mu=1.0).charge(PrivacyGuarantee(0.1, delta=0.1), "release")
+    with pytest.raises(BudgetExceeded, match=r"requires mu=inf, but the ledger has 1.0 of 1.0 left"):
+        PrivacyLedger(mu=1.0).charge(PrivacyGuarantee(501.0), "release")
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,8 @@ class Account:
         `name` is the measure of `MEASURES` with too small a remaining budget, and `amount`
         is the loss of the release in this measure: infinite if it has no rho or mu.
         """
-        if amount == math.inf:
+        # A loss without a delta is infinite only if it is too large for floats.
+        if amount == math.inf and guarantee.delta:
             measure = "rho" if self.mu is None else "mu"
             raise BudgetExceeded(
                 f"{title} has no {measure} (delta={guarantee.delta}), but the ledger "
