@@ -119,6 +119,9 @@ def test_proposal_keeps_its_delta_at_every_size(epsilon):
         for first, second in (pair, pair[::-1]):
             worst = max(worst, proposal_delta(epsilon, first, second))
     assert worst <= DELTA * (1 + 1e-6)
+    # Another table changes the distance by 1, and the released statistic by the proposal.
+    _, scales = run(propose_test_release, np.zeros(20), 1 << 20, 0, sensitivity=WIDTH / 40, epsilon=epsilon)
+    assert 1 / float(scales[0]) + 2**60 / 40 / float(scales[1]) == pytest.approx(epsilon)
     assert describe(20)[0] == pytest.approx(DELTA / (1 + math.exp(-epsilon / 10)), rel=0.05 + epsilon)
     assert describe(41 + 2 * threshold)[0] > 0.99
 

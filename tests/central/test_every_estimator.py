@@ -155,7 +155,7 @@ def test_edited_guarantee_is_not_loaded(name):
     data = save_bytes(fit_estimator(make_estimator(name), whole(name)))
     guarantee = skdp.load(io.BytesIO(data)).guarantee_
     # A file has no seed, so `secure` cannot be compared with it.
-    edits = [{"epsilon": 0.01, "losses": []}, {"relation": "replace"}, {"delta": 0.5}]
+    edits = [{"epsilon": 0.01, "losses": []}, {"relation": "replace"}, {"delta": 0.5}, {"max_rows_per_person": 7}]
     edits.append({"epsilon": 0.0, "delta": 0.0, "losses": [], "rho": None})
     if not guarantee.epsilon:
         # The loss is 0, which holds for every relation.

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -102,6 +103,14 @@ def test_intervals_of_keys_below_the_threshold_cover(k, n_rows):
     covered = (found["count_lower"] <= n_rows) & (n_rows <= found["count_upper"])
     assert covered.mean() >= 0.95 - 4.9 * np.sqrt(0.05 * 0.95 / len(found))
     assert found["count_lower"].min() == 1
+    # Keys whose noisy count would exceed the threshold so far by noise alone with a probability of 0.05 / 2 or less.
+    model = make(max_rows_per_person=k, random_state=0)
+    keys = np.repeat([f"k{i}" for i in range(100)], round(n_rows + 6 * k)).astype(object)
+    found = model.fit(pd.DataFrame({"k": keys})).to_frame()
+    threshold = int(re.search(r"that reach (\d+)", model.guarantee_.mechanism)[1])
+    excess = found["count"] - threshold
+    assert ((found["count_lower"] == 1) == (excess < k * np.log(2 / 0.05))).all()
+    assert excess.between(k * np.log(1 / 0.05), k * np.log(2 / 0.05)).any()
 
 
 def test_release_is_charged_and_described():

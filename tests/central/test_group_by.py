@@ -46,7 +46,8 @@ class TestAnswers:
         assert found["pay_sum"][4:].notna().all()
 
     @pytest.mark.parametrize(
-        ("epsilon", "level"), [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.95), (0.1, 0.95), (1.0, 0.5), (1.0, 0.99)]
+        ("epsilon", "level"),
+        [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.95), (0.1, 0.95), (1.0, 0.5), (1.0, 0.9), (1.0, 0.99)],
     )
     def test_intervals_cover_the_statistics(self, epsilon, level):
         """2,000 groups of 40 rows; with a small epsilon the noise exceeds many means, so their intervals are wide."""
@@ -69,10 +70,29 @@ class TestAnswers:
             share = np.mean((lower <= expected) & (expected <= upper))
             slack = 4 * np.sqrt(level * (1 - level) / 2000)
             assert level - slack <= share <= 1 - (1 - level) / 10 or (epsilon == 0.1 and name.endswith("mean"))
+            if name.endswith("sum") and isinstance(
+                epsilon, float
+            ):  # as wide as for the difference of two uniform numbers
+                assert (upper - lower >= (2 - 1e-9) * error * np.sqrt(6) * (1 - np.sqrt(1 - level))).all()
             is_known = ~np.isnan(value)
             assert is_known.mean() > 0.9 or epsilon == 0.1
             squares = ((value - expected) ** 2)[is_known], (error**2)[is_known]
             assert np.sqrt(np.mean(squares[0]) / np.mean(squares[1])) <= 1.05 or epsilon == 0.1
+
+    def test_lower_bound_of_a_variance_allows_for_the_error_of_its_mean(self, monkeypatch):
+        """Noise moves the mean by its margin, and the squares until the interval begins at the variance around it."""
+        n, grid = 20, 1 << 29
+        margin = -np.log(0.05) / np.sqrt(2) * np.sqrt(20 / 3) / n  # of three numbers, divided by the number of rows
+        norm = np.sqrt(0.25 + 4 * margin**2 + 0.25**2)
+        noise = [0, margin, 2 * (margin * norm + 2 * margin**2)]
+        drawn = np.array([[round(n * grid * number) for number in noise]], object)
+        monkeypatch.setattr("skdp.central.statistics._calibrated_noise.cube_noise", lambda *_: drawn)
+        fitted = DPGroupBy(1.0, by=None, bounds=(-1.0, 1.0), statistics="var").fit(
+            pd.DataFrame({"x": [-0.5, 0.5] * 10})
+        )
+        value, _, lower, _ = fitted.estimates_["x_var"][0]
+        assert value > 0.5
+        assert lower <= 0.25
 
     def test_standard_errors_of_deviations_follow_from_the_errors_of_variances(self):
         fitted = make_groups(epsilon=50.0, statistics=["std", "var"]).fit(PEOPLE)

@@ -1,5 +1,6 @@
 """Keys of people in text files: equal integers are one person, and other text is compared as written."""
 
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -122,3 +123,4 @@ def test_permanent_report_does_not_depend_on_the_spelling_of_the_person():
         reports.append(Path(f"{spelling}.csv").read_text())
         keys = ["--secret-key", "key"]
     assert reports[0] == reports[1] == reports[2]
+    assert sys.platform == "win32" or Path("key").stat().st_mode & 0o777 == 0o600

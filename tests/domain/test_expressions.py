@@ -204,7 +204,7 @@ def test_domain_contains_constraints_and_derived_columns():
     assert domain.to_toml().startswith("constraints = [")
     assert domain != Domain(columns, constraints=constraints[:1]) != Domain(columns)
     assert eval(repr(Domain({"x": [1]}, constraints=["x > 0"], derived={"y": "x + 1"}))).derived == {"y": "x + 1"}
-    selected = domain.select(["b", "a"])
+    selected = domain.select(["b", "a", "sex"])
     assert selected.derived == {"t o t": "a + b", "late": "`t o t` > 6"}
     assert selected.constraints == ("late == True or a < 2",)
     with pytest.raises(ValueError, match=r"Constraint 'f\(a\) > 1': .* is not allowed"):

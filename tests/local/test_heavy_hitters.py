@@ -54,6 +54,7 @@ class TestProtocol:
         public = [0, *range(2, one.shape[1])]
         assert np.array_equal(one[:, public], two[:, public])
         assert not np.array_equal(one[:, 1], two[:, 1])
+        assert not np.array_equal(finder.report(["a"] * 3_000), finder.report(["a"] * 3_000))  # new noise in each call
         # Groups of the first two bytes, of four, and of all five.
         assert chisquare(np.bincount(one[:, 0]), [600, 1_200, 1_200]).pvalue > FALSE_ALARM
         # A report depends on the prefix of its group only.
