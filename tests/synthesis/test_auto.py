@@ -54,6 +54,17 @@ def test_no_pair_is_measured_with_much_noise(kind):
     assert_sound(fitted.model)
 
 
+def test_few_independent_pairs_are_measured():
+    """The largest scores have positive noise, of which half a standard deviation is subtracted."""
+    sizes, n_pairs = (3,) * 6, 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        table = private_counts([rng.integers(0, 3, 2000) for _ in sizes], sizes, make_budget("gaussian", 0.1), seed)
+        measure_and_fit(table, plan(sizes))
+        n_pairs += len({marginal.clique for marginal in table.marginals if len(marginal.clique) == 2})
+    assert n_pairs < 0.45 * 4 * 15
+
+
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_strong_pair_has_capacity_before_many_weak_pairs(kind):
     """By their gain per noise alone, weak pairs of bits came first, and used its capacity."""
