@@ -46,6 +46,15 @@ def test_counts_of_all_levels_are_whole_and_add_up(method, epsilon):
         assert all(isinstance(n, int | np.integer) for n in [*counts.values(), *regions.values(), *countries.values()])
 
 
+@pytest.mark.parametrize("method", ["flat", "hierarchical"])
+def test_counts_with_little_noise_are_the_counts_of_the_cities(method):
+    frame = people(500)
+    fitted = histogram(1e6, method=method).fit(frame)
+    for level, groups in ((None, frame["city"]), ("region", frame["city"].map(REGIONS))):
+        found = fitted.to_frame(level)["count"]
+        assert found.to_dict() == {label: (groups == label).sum() for label in found.index}
+
+
 def test_estimates_are_the_least_squares_solution():
     tree = read_levels(Domain(CITY), LEVELS)[0]
     # The counts of all levels are a linear function of the counts of the cells.
