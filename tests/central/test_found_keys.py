@@ -120,6 +120,8 @@ def test_release_is_charged_and_described():
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, 1e-6)
     assert ledger.spent.epsilon == 1.0
     assert ledger.spent.delta == 1e-6
+    with pytest.raises(BudgetExceeded, match="has no rho"):  # the noise has one, the threshold may fail
+        PrivacyLedger(rho=10.0).charge(model.guarantee_, "keys")
     (method,) = privacy_statement(model).to_dict()["method"]
     assert "Groups: the values of k with many rows." in method
     assert "counts of groups that reach 15" in method

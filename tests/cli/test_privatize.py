@@ -147,6 +147,13 @@ def test_error_of_a_missing_file_names_it(files, capsys, words):
     assert re.search(r": There is no file gone\.\w+\.$", error.strip()), error
 
 
+def test_error_of_a_domain_file_contains_no_byte_of_it(files, capsys):
+    (files / "bytes.toml").write_bytes(b"\xff")
+    error = refuse(capsys, "privatize", "in.csv", "out.csv", "--domain", "bytes.toml", "--epsilon", "1")
+    assert "must be UTF-8 text" in error
+    assert "0xff" not in error
+
+
 def test_invalid_options_raise_before_charge(files, capsys):
     call("privatize", "in.csv", "one.csv", *BASE, "--columns", "sex", "--save", "p.json")
     call("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--person", "id", "--new-key", "key",

@@ -12,6 +12,7 @@ import pytest
 
 import skdp.engines  # noqa: F401 registers the engines for `fit`
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyGuarantee
+from skdp.synthesis.measure._cell_counts import CellCounts
 from skdp.synthesis.private._number_cells import cut_domain
 from skdp.testing import replay_release
 from tests.cli.commands import draft_frame
@@ -325,3 +326,12 @@ def test_empty_parts_of_cells_are_not_divided_because_of_laplace_noise():
     replay = replay_release(model, table, table[:-1])
     assert replay.passed
     assert replay.draws["size"].sum() < 20_000
+
+
+def test_blocks_on_both_sides_of_a_clear_block_share_the_unclear_records():
+    counts = np.full(64, 2.5)
+    counts[24:32] = 1_000
+    cells = CellCounts(counts, 2.5**2 * np.eye(64), np.arange(65) / 64, np.ones(64), 8.5)
+    proportions = cells.divide().reshape(8, 8).sum(axis=1)
+    assert proportions[[2, 4]] == pytest.approx(70 / 8_140)
+    assert not proportions[[0, 1, 5, 6, 7]].any()
