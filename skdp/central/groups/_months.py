@@ -13,7 +13,7 @@ from skdp._arrays import Floats
 from skdp.base import check_confidence_level
 from skdp.central.groups._comparisons import check_releases
 from skdp.central.groups._group_by import COUNT, SUFFIXES, DPGroupBy
-from skdp.central.statistics import make_frame
+from skdp.central.statistics import bound_quantile, make_frame
 
 # A number further from its prediction, in standard errors, is a break. Laplace noise is
 # beyond it once in 290 months; with 3, resets because of noise increased errors by a third.
@@ -64,8 +64,9 @@ def filter_months(
     count and a part to its square; for means, one number for each column. A number that is more than four standard
     errors from its prediction is a break, and starts a new series. Totals of counts are those of the last release, as
     the filter does not know how changes of cells depend on each other, and so are means that are a bound in any month,
-    because noise beyond the bounds is cut. A real change of a few standard errors is
-    underestimated in its first months: test changes by `compare_groups`.
+    because noise beyond the bounds is cut. Intervals of means of few rows are wider than normal ones, by as much as in
+    the last release. A real change of a few standard errors is underestimated in its first months: test changes by
+    `compare_groups`.
 
     References
     ----------
@@ -106,8 +107,9 @@ def filter_months(
     for name in last.estimates_:
         if name != COUNT and not name.endswith("_mean"):
             continue
-        parts = np.array([month.estimates_[name][:, :2] for month in months])
-        values, errors = parts.transpose(2, 0, 1)
+        parts = np.array([month.estimates_[name] for month in months])
+        values, errors, lower, upper = parts.transpose(2, 0, 1)
+        widening = np.ones((2, len(parts[-1])))
         is_unknown = np.isnan(values)
         if name == COUNT:
             # Changes of cells may be dependent, so that the errors of their sums are unknown.
@@ -118,12 +120,16 @@ def filter_months(
             is_unknown[:-1] |= np.isin(values, last.bounds_[column]).any(axis=0)
         # Counts of a large epsilon have no noise.
         noises = np.where(is_unknown, UNKNOWN, np.maximum(errors**2, 1e-12))
+        if name != COUNT:
+            # The error of a mean of few rows has a longer tail than a normal one, on one side.
+            usual = bound_quantile(last.confidence_level) * np.sqrt(noises[-1])
+            widening = np.fmax(np.abs([lower[-1], upper[-1]] - values[-1]) / usual, 1.0)
         values = np.where(is_unknown, 0.0, values)
         value, variance = _filter(values, noises, are_counts=name == COUNT)
         variance[variance > 1e100] = np.nan
         error = np.sqrt(variance)
-        margin = quantile * error
-        estimate = value + 0 * error, error, value - margin, value + margin
+        down, up = quantile * error * widening
+        estimate = value + 0 * error, error, value - down, value + up
         columns |= {name + x: part for x, part in zip(SUFFIXES, estimate, strict=True)}
     return make_frame(last._domain, columns, "pandas")
 
