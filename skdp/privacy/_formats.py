@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from html import escape
@@ -166,12 +166,9 @@ class JsonRecord(ABC):
 
 
 def parse_record(
-    text: Any, record_format: str, names: Collection[str], defaults: Mapping[str, Any]
+    text: Any, record_format: str, names: Collection[str]
 ) -> dict[str, Any]:
-    """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them.
-
-    `defaults` are the values of fields that earlier versions did not write.
-    """
+    """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them."""
     if not isinstance(text, str):
         raise TypeError(f"`text` must be a str, got {type(text).__name__}.")
     content = parse_json(text, "`text`")
@@ -182,7 +179,8 @@ def parse_record(
             f"{found!r:.40}."
         )
     check_version(content.get("version"), VERSION, "The record")
-    content = {**defaults, **content}
+    # Versions before 0.4.0 wrote no note of method; their ledgers and domains are read.
+    content = {"method": {}} | content
     check_fields(content, ["format", "version", *names], "The record")
     return {name: content[name] for name in names}
 

@@ -283,8 +283,7 @@ class PrivacyGuarantee(JsonRecord):
         True
         """
         names = [field.name for field in dataclass_fields(cls)]
-        # Versions before 0.4.0 wrote no note of method; their ledgers and domains are read.
-        fields = parse_record(text, cls._format, names, {"method": {}})
+        fields = parse_record(text, cls._format, names)
         for name, kind in {"scope": list, "losses": list, "method": dict}.items():
             if not isinstance(fields[name], kind):
                 expected = "an object" if kind is dict else "an array"
