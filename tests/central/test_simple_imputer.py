@@ -26,7 +26,9 @@ class TestMostFrequent:
     def test_missing_is_never_the_most_frequent_value(self):
         frame = pd.DataFrame({"a": ["x", None, None, None]})
         imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"a": [None, "x"]})
+        imputer.bounds_ = np.zeros((1, 2))  # of an earlier fit
         assert imputer.fit_transform(frame)["a"].tolist() == ["x"] * 4
+        assert not hasattr(imputer, "bounds_")
         with pytest.raises(ValueError, match="must declare a value other than missing for column 'a'"):
             imputer.set_params(categories={"a": [None]}, handle_unknown="ignore").fit(frame)
 
