@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import importlib
 import itertools
 import os
 import secrets
@@ -13,6 +14,13 @@ from random import Random
 # Tests run in several processes, and threads that wait for each other on busy cores take minutes instead of seconds.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["MPLBACKEND"] = "agg"
+
+# Garbage is collected seldom, and never in all that was imported and collected: it takes a sixth of the CPU time.
+gc.set_threshold(50_000, 20, 20)
+
+# First, because skops searches all modules imported before for each function of SciPy, which takes half a second.
+for name in ("scipy.special", "skops.io"):
+    importlib.import_module(name)
 
 import numpy as np
 import pandas as pd
@@ -55,10 +63,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.name in LONG_EXAMPLES:
             item.add_marker("long")
-
-
-# Garbage is collected seldom, and never in all that was imported and collected: it takes a sixth of the CPU time.
-gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_finish():
