@@ -31,9 +31,10 @@ types: .venv/installed
 layers: .venv/installed
 	$(BIN)/lint-imports
 
-# Two runs of half of the tests each: workers of one run would collect all tests twice, and pickle each result. Rewriting all
-# assertions, so that failures show their values, takes as long as a thousand tests, so only failed tests run again with it.
-FIRST := $(wildcard tests/[a-e]*/)
+# Two runs of half of the tests each: workers of one run would collect all tests twice, and pickle each result. The first
+# three packages share workers of joblib, which import skdp for three seconds. Rewriting all assertions, so that failures
+# show their values, takes as long as a thousand tests, so only failed tests run again with it.
+FIRST := $(addprefix tests/,base evaluation privacy central engines)
 pytest: pytest-first pytest-second
 pytest-first: SELECTED = $(FIRST) skdp
 pytest-second: SELECTED = tests $(addprefix --ignore=,$(FIRST))
