@@ -81,8 +81,8 @@ def test_ledger_is_charged_once_before_drawing():
 
 
 def test_intervals_cover_the_proportions():
-    """Exact, over all reports of two halves of 30: the smallest coverage of all proportions."""
-    n = 30
+    """Exact, over all reports of two halves of 26: the smallest coverage of all proportions."""
+    n = 26
     cards = {
         half: ReportDesign.warner("q", np.exp(epsilon) / (1 + np.exp(epsilon))) for half, epsilon in ((0, 0.5), (1, 4))
     }
