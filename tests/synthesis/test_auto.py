@@ -65,6 +65,23 @@ def test_few_independent_pairs_are_measured():
     assert n_pairs < 0.45 * 4 * 15
 
 
+def test_rare_label_depends_on_a_column_at_a_small_epsilon():
+    """Pairs that may be independent lost their first scores, so that the ratio of rates was 1.5 instead of 8."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({f"x{column}": rng.integers(0, 6, 10_000) for column in range(6)})
+    for column in range(1, 6):
+        is_equal = rng.random(len(X)) < 0.5
+        X.loc[is_equal, f"x{column}"] = X.loc[is_equal, f"x{column - 1}"]
+    X["label"] = (rng.random(len(X)) < np.where(X["x2"] == 0, 0.12, 0.015)).astype(int)
+    domain = {name: range(2 if name == "label" else 6) for name in X}
+    ratios = []
+    for seed in range(8):
+        model = DPMarginalSynthesizer(0.2, delta=1e-6, domain=domain, random_state=seed).fit(X)
+        rates = model.sample().groupby("x2")["label"].mean()
+        ratios.append(rates[0] / rates[1:].mean())
+    assert np.mean(ratios) > 2.5
+
+
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_strong_pair_has_capacity_before_many_weak_pairs(kind):
     """By their gain per noise alone, weak pairs of bits came first, and used its capacity."""

@@ -123,6 +123,34 @@ def test_limits_hold_in_each_table_after_loading():
     assert events["roles"]["id"].nunique() < 0.8 * len(people)
 
 
+@pytest.mark.parametrize("limits", [[], ["count(kind == 0) == 1"]], ids=["free", "one"])
+def test_few_people_with_the_largest_number_of_events_have_events_of_all_kinds(limits):
+    rng = np.random.default_rng(0)
+    numbers = 1 + rng.poisson(1.2, 2_000).clip(0, 5)
+    people = pd.DataFrame({"id": range(2_000)})
+    events = people.loc[people.index.repeat(numbers)]
+    kinds = np.where(events["id"].duplicated(), rng.choice([1, 2, 3], len(events), p=[0.5, 0.3, 0.2]), 0)
+    tables = people, events.assign(kind=kinds)
+    options = {"columns": {"kind": range(4)}, "max_rows_per_person": 6, "random_state": 14}
+    people, events = fit(*limits, tables=tables, epsilon=3.0, **options).sample()
+    assert events["id"].nunique() == len(people)
+    own = events[events.groupby("id")["kind"].transform("size") == 6]
+    assert own["id"].nunique() > 10
+    assert own["kind"].value_counts(normalize=True).max() < 0.9
+
+
+def test_people_with_each_year_once_keep_their_events():
+    """At a place where a year is rare, noise may leave no draw that satisfies the constraints."""
+    people = pd.DataFrame({"id": range(400)})
+    events = people.loc[people.index.repeat(6)]
+    events = events.assign(year=events.groupby("id").cumcount(), state=events["id"] % 3)
+    limits = [f"count(year == {year}) == 1" for year in range(6)]
+    options = {"columns": {"year": range(6), "state": range(3)}, "max_rows_per_person": 6, "order_by": "year"}
+    people, events = fit(*limits, tables=(people, events), epsilon=1.0, **options).sample()
+    assert events["id"].nunique() >= 0.98 * len(people)
+    assert (events.groupby("id")["year"].nunique() == 6).all()
+
+
 def test_required_events_of_people_without_events_warn():
     households, members = make_households()
     with pytest.warns(UserWarning, match="some people have no 'events', but constraints"):

@@ -320,14 +320,15 @@ class EventModel:
         """Draw an event of each person, given codes, and positions of numbers of the history within bins.
 
         `people` has a row per person, `given` the codes of each column that follows the columns of events, and `joint`
-        the columns of both tables. Return the indices of the persons whose event is not rejected, and these events.
+        the columns of both tables. An event that is rejected whenever it is drawn given these codes is drawn without
+        them. Return the indices of the persons whose event is not rejected, and these events.
         """
         n_events = self.columns.n_events
         names = self.columns.domain.columns
         event_domain = self.columns.domain.select(names[:n_events])
 
-        def draw(persons: Indices) -> DrawnRows:
-            """Draw an event of each of some persons."""
+        def draw(persons: Indices, given: list[Codes] = given) -> DrawnRows:
+            """Draw an event of each of some persons, given codes or nothing."""
             values = {n_events + index: c[persons] for index, c in enumerate(given)}
             drawn = self.fitted.counts.model.sample(persons.size, rng, values)
             within = {}
@@ -340,5 +341,14 @@ class EventModel:
             return people.take(persons).join(events, joint)
 
         events, invalid = draw_valid(draw, reject, people.n_rows)
+        if invalid.size:
+            # Noise may leave no valid value beside the history or the number of events.
+            redrawn, lost = draw_valid(
+                lambda rows: draw(invalid[rows], []),
+                lambda rows, drawn: reject(invalid[rows], drawn),
+                invalid.size,
+            )
+            events.replace(invalid, redrawn, np.arange(invalid.size))
+            invalid = invalid[lost]
         persons = np.delete(np.arange(people.n_rows), invalid)
         return persons, events.take(persons)

@@ -89,6 +89,26 @@ class Scores:
         return clear
 
 
+def average_scores(
+    first: Scores, second: Scores, cliques: Collection[Clique]
+) -> Scores:
+    """Average scores of marginals that were not measured between two rounds, by their variances."""
+    noisy, std_errors = dict(second.noisy), dict(second.std_errors)
+    chance = dict(second.chance)
+    for clique in cliques:
+        rounds = [scores for scores in (first, second) if clique in scores.noisy]
+        weights = [scores.std_errors[clique] ** -2.0 for scores in rounds]
+        noisy[clique] = _average(weights, [scores.noisy[clique] for scores in rounds])
+        chance[clique] = _average(weights, [scores.chance[clique] for scores in rounds])
+        std_errors[clique] = sum(weights) ** -0.5
+    dropped = second.dropped.difference(cliques)
+    return Scores(noisy, std_errors, chance, second.total, dropped)
+
+
+def _average(weights: Sequence[float], values: Sequence[float]) -> float:
+    return float(np.average(values, weights=weights))
+
+
 def score_guesses(
     private: PrivateCounts,
     guesses: Mapping[Clique, Floats],

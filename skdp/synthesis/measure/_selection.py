@@ -43,6 +43,7 @@ from skdp.synthesis.measure._marginal_scores import (
     Candidates,
     IndependentColumns,
     Scores,
+    average_scores,
     group_rare_values,
     join_scores,
     score_guesses,
@@ -171,6 +172,8 @@ def fit_counts(
 ) -> FittedCounts:
     """Fit a model to noisy and to simulated marginals, with tails and distributions within bins."""
     tails, shapes = numbers.estimate(marginals)
+    # Noisy counts of events must not end the distribution of people.
+    tails = {c: tail for c, tail in tails.items() if c not in structure.given}
     with limit_blas_threads():
         model, n_steps = fit_model(structure, [*marginals, *simulated], tails)
     return FittedCounts(marginals, numbers, model, n_steps, shapes)
@@ -432,6 +435,8 @@ def measure_in_rounds(
         model = fit_counts(plan.structure, private.marginals, numbers).model
     n_uses = list_second_candidates(plan, model, measured)
     second = score_marginals(private, model, n_uses, candidates.groups)
+    # Second scores alone are too noisy for weak pairs of rare labels.
+    second = average_scores(scores, second, unclear.intersection(n_uses))
     found: dict[Clique, float] = {}
     interactions: dict[Clique, ValueGroups] = {}
     if search and not coarse:
