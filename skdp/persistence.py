@@ -417,9 +417,15 @@ def pack(value: Any) -> Any:
     file = BytesIO()
     _Packer(file).dump(value)
     file.seek(0)
-    unpickler = pickle.Unpickler(file)
-    unpickler.persistent_load = lambda kept: kept  # type: ignore[method-assign]
-    return unpickler.load()
+    return _Unpacker(file).load()
+
+
+class _Unpacker(pickle.Unpickler):
+    """Reader of a copy, in which the name of an object that was kept is the object itself."""
+
+    def persistent_load(self, kept: Any) -> Any:
+        """Return the object."""
+        return kept
 
 
 class _Packer(pickle.Pickler):

@@ -76,7 +76,7 @@ def make_edge_array(edges: Sequence[Edge], dtype: np.dtype[Any]) -> NDArray[Any]
     """Return edges as an ascending array; the last bin of days ends at the beginning of the next day."""
     array = np.array(edges, dtype)
     if dtype == "datetime64[D]":
-        array[-1] += 1
+        array[-1] += np.timedelta64(1, "D")
     return array
 
 

@@ -262,7 +262,10 @@ def weigh_range(
     if values.decimals == 0:
         start, stop = np.ceil(start), np.ceil(stop)
     if is_day:  # rounded up, because a day is its midnight
-        start, stop = [(limit - 1).astype(edges.dtype) + 1 for limit in (start, stop)]
+        instant, day = np.timedelta64(1, "us"), np.timedelta64(1, "D")
+        start, stop = [
+            (limit - instant).astype(edges.dtype) + day for limit in (start, stop)
+        ]
     if stop == np.array(values.edges[-1], edges.dtype):
         stop = edges[-1]  # The last bin contains its upper edge.
     low = np.clip(start, edges[:-1], edges[1:])

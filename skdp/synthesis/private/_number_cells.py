@@ -274,7 +274,7 @@ def with_edges(interval: Interval, edges: NDArray[Any]) -> Interval:
     """Return an interval with other edges, and the same missing values, decimals, type of numbers and releases."""
     if edges.dtype == "datetime64[D]":
         # The last bin of days ends at the beginning of the next day.
-        edges = np.append(edges[:-1], edges[-1] - 1)
+        edges = np.append(edges[:-1], edges[-1] - np.timedelta64(1, "D"))
     cut = Interval(
         edges=edges.tolist(),
         missing=interval.missing,
