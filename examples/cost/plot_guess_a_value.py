@@ -44,8 +44,8 @@ for axes, (title, prior) in zip(panels, priors.items(), strict=True):
             for e in epsilons
         ]
         axes.plot(epsilons, accuracy, style, label=name)
-axes.set_xlabel("ε")
+panels[-1].set_xlabel("ε")
 figure.legend(
-    *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2
+    *panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=2
 )
 plt.show()
