@@ -46,6 +46,8 @@ for axes, (title, prior) in zip(panels, priors.items(), strict=True):
         axes.plot(epsilons, accuracy, style, label=name)
 panels[-1].set_xlabel("ε")
 figure.legend(
-    *panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=2
+    *panels[-1].get_legend_handles_labels(),
+    loc="outside lower center",
+    ncols=2,
 )
 plt.show()
