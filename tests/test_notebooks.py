@@ -68,7 +68,7 @@ def test_age_sex_study():
     assert (found["recovered"] == found["truth"]).all()
     summary = found["summary"]
     exact = found["encoder"].count_variances(found["true_counts"]).sum() ** 0.5
-    assert math.isclose(exact, summary.loc[1.0, "l2_rms_expected"])
+    assert math.isclose(exact, summary.loc[1.0, "L2 expected"])
     assert summary["coverage"].between(0.93, 0.97).all()
     values = found["values"]
     assert values["true sex"].between(values["lower"], values["upper"]).all()
