@@ -172,7 +172,8 @@ def fit_counts(
 ) -> FittedCounts:
     """Fit a model to noisy and to simulated marginals, with tails and distributions within bins."""
     tails, shapes = numbers.estimate(marginals)
-    # Noisy counts of events must not end the distribution of people.
+    # The numbers of events of people are given: a tail of the noisier counts of events
+    # would make the largest ones impossible.
     tails = {c: tail for c, tail in tails.items() if c not in structure.given}
     with limit_blas_threads():
         model, n_steps = fit_model(structure, [*marginals, *simulated], tails)
