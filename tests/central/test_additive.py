@@ -115,6 +115,27 @@ def test_noise_beyond_the_effects_causes_a_warning():
     model.fit(table, (table[:, 0] > 0).astype(int))  # no warning
 
 
+def test_many_targets_at_a_bound_are_not_all_predictions():
+    """The mean was measured beyond the bound, so residuals of exactly 0 set their bound, and errors were about 1e-9."""
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        table = random.normal(size=(600, 4))
+        number = random.geometric(0.7, 600) - 1 + 5 * (random.random(600) < 0.05)
+        model = DPAdditiveRegressor(1.0, bounds=(-4, 4), target_bounds=(0, 20), random_state=seed)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            model.fit(table, number)
+        assert np.ptp(model.predict(table)) > 0
+        assert max(map(np.max, model.shapes_std_error_)) > 0.01
+
+
+def test_guessed_sizes_of_residuals_cause_a_warning():
+    random = np.random.default_rng(0)
+    table, target = random.normal(size=(250, 8)), random.uniform(0, 1, 250)
+    model = DPAdditiveRegressor(0.5, bounds=(-4, 4), target_bounds=(0, 1), random_state=0)
+    with pytest.warns(UserWarning, match="The noise exceeds the numbers of residuals by size"):
+        model.fit(table, target)
+
+
 def test_each_class_of_text_has_its_function():
     names = np.array(["low", "middle", "high"])[np.digitize(EFFECT, [1.5, 3])]
     model = classifier(classes=["low", "middle", "high"]).fit(X, names)

@@ -27,6 +27,7 @@ from skdp.central.statistics import (
     Noise,
     is_ordered,
     to_float,
+    warn_user,
 )
 from skdp.domain import Categories, Domain, Interval
 from skdp.randomness import ByteSource
@@ -328,6 +329,7 @@ class ClassResiduals:
     # The largest change of the response in a step: on the way, slopes change by a factor of
     # less than 8.
     max_step = MAX_STEP
+    is_guessed = False
 
     def __init__(self, n_classes: int) -> None:
         is_binary = n_classes == 2
@@ -369,11 +371,17 @@ class NumberResiduals:
     # Half of the width of the target.
     max_step = 1.0
 
-    def __init__(self, bound: int, variance: float = 1.0) -> None:
-        """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and their mean square, not in steps."""
+    def __init__(
+        self, bound: int, variance: float = 1.0, *, is_guessed: bool = True
+    ) -> None:
+        """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and their mean square, not in steps.
+
+        `is_guessed` states that they do not follow from counts of residuals.
+        """
         self.bound = bound
         self.square = bound**2
         self.row_variance = variance
+        self.is_guessed = is_guessed
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
         """Return the differences, clipped to the bound; (n_outputs, n_rows)."""
@@ -449,13 +457,15 @@ def shrink_bound(
     # Residuals of fitted rows are smaller than residuals of further rows.
     variance = mean_square * limit**2 / max(1 - n_free / n_rows, 1 / 4)
     before = math.sqrt(residuals.square) / TARGET_UNIT
-    if counts.max() < MAX_ERRORS * error and limit < before / 2:
+    is_guessed = bool(counts.max() < MAX_ERRORS * error)
+    if is_guessed and limit < before / 2:
         # Such a small limit may be due to noise. Of a normal residual, it is 2.3 standard
         # deviations.
         limit, variance = before / 2, 0.2 * (before / 2) ** 2
     if limit >= before:
         return residuals
-    return NumberResiduals(int(limit * TARGET_UNIT) + 1, variance)
+    bound = int(limit * TARGET_UNIT) + 1
+    return NumberResiduals(bound, variance, is_guessed=is_guessed)
 
 
 class _Constant:
@@ -682,8 +692,27 @@ def backfit(
             function.update(centered, constant, residuals, error)
             responses += (function.integer_values - before).T[:, codes[column]]
             responses += constant.round(unit) - constant_before
+    _warn_of_noise(functions, residuals)
     function_means = [function.mean for function in functions]
     return constant.response + np.sum(function_means, axis=0), functions
+
+
+def _warn_of_noise(functions: Sequence[ColumnFunction], residuals: Residuals) -> None:
+    """Warn if the functions fit the sums no better than a constant does, or if the size of residuals is a guess."""
+    # Each column has one estimated variance (H. Akaike, 1974).
+    if sum(function.evidence for function in functions) < len(functions):
+        warn_user(
+            "The noise exceeds the effects of the columns, so the model may predict "
+            "worse than a constant. Use more rows, fewer columns or a larger epsilon",
+            "answers/which_epsilon",
+        )
+    elif residuals.is_guessed:
+        warn_user(
+            "The noise exceeds the numbers of residuals by size, so standard errors may "
+            "be too small, and the model may predict worse than a constant. Use more "
+            "rows or a larger epsilon",
+            "answers/which_epsilon",
+        )
 
 
 def _center_classes(values: Floats) -> Floats:

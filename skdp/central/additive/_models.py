@@ -41,7 +41,6 @@ from skdp.central.additive._backfitting import (
     MIN_EPOCHS,
     TARGET_UNIT,
     ClassResiduals,
-    ColumnFunction,
     NumberResiduals,
     Start,
     backfit,
@@ -56,7 +55,6 @@ from skdp.central.statistics import (
     encode_declared,
     select_columns,
     to_float,
-    warn_user,
 )
 from skdp.domain import (
     Categories,
@@ -213,7 +211,6 @@ class AdditiveModel(SupervisedStatistic):
         self.intercept_, functions = backfit(
             binned, targets, bins, start, self.n_iter_, source
         )
-        _warn_of_noise(functions)
         attributes = [column.attribute for column in bins]
         found = Domain(dict(zip(domain.columns, attributes, strict=True)))
         # The bins of numbers have the bounds that a release found.
@@ -295,17 +292,6 @@ class AdditiveModel(SupervisedStatistic):
     def _allows_missing(self) -> bool:
         # Missing numbers have a bin.
         return self.bounds is not None or super()._allows_missing()
-
-
-def _warn_of_noise(functions: Sequence[ColumnFunction]) -> None:
-    """Warn if the functions fit the sums no better than a constant does, given their estimated variances."""
-    # Each column has one estimated variance (H. Akaike, 1974).
-    if sum(function.evidence for function in functions) < len(functions):
-        warn_user(
-            "The noise exceeds the effects of the columns, so the model may predict "
-            "worse than a constant. Use more rows, fewer columns or a larger epsilon",
-            "answers/which_epsilon",
-        )
 
 
 def _check_numbers(table: Table) -> None:
@@ -715,7 +701,9 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         error = to_float(noise_of_rows.std)
         warn_of_few_rows(noisy_rows, error)
         n_noisy_rows = max(noisy_rows, error, 1.0)
-        mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)
+        # At a bound with many targets, residuals of exactly 0 would determine their bound.
+        farthest = max(1.0 - error / n_noisy_rows, 0.0)
+        mean = np.clip(noisy_sum / n_noisy_rows, -farthest, farthest)
         # For counts of residuals by size, from which their bound is chosen: up to 12 % of the
         # budget, so that the noise of each of them is at most an eighth of the rows.
         wanted = 64 * len(BOUND_EPOCHS) * START_FRACTION / 2
