@@ -24,6 +24,7 @@ from skdp.domain import Domain
 from skdp.metrics._labels import (
     check_both_groups,
     find_positive_label,
+    list_names,
     list_privileged,
     parse_classes,
     parse_weights,
@@ -204,7 +205,7 @@ def _convert_frame(X: Any) -> pd.DataFrame:
 
 def _check_names(names: Any, columns: list[Any]) -> list[Any]:
     """Return the sensitive features as a list; raise an error if one is not a column of X."""
-    names = list(names) if isinstance(names, list) else [names]
+    names = list_names("sensitive_features", names)
     if not names or any(name not in columns for name in names):
         raise ValueError(
             f"`sensitive_features` must be names of columns of X, {columns}, got "

@@ -19,6 +19,7 @@ from skdp.base import (
     Privileged,
     TableLike,
     check_choice,
+    check_column_name,
     check_confidence_level,
     check_row_order,
     find_stack_level,
@@ -29,6 +30,7 @@ from skdp.metrics._labels import (
     CellLabels,
     code_cells,
     find_privileged,
+    list_names,
     list_positive_labels,
     parse_columns,
     parse_outcomes,
@@ -521,8 +523,9 @@ def fairness_from_counts(
     6          None   -0.1  -0.11  -0.09
     """
     check_confidence_level(confidence_level)
-    names = sensitive_features
-    names = list(names) if isinstance(names, list) else [names]
+    check_column_name("y_true", y_true)
+    check_column_name("y_pred", y_pred)
+    names = list_names("sensitive_features", sensitive_features)
     table = read_counts(counts, [y_true, y_pred, *names])
     sizes = table["count"].to_numpy(float)
     outcomes = parse_outcomes(table[y_true], table[y_pred], len(sizes))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Floats, Indices, Mask
-from skdp.base import to_array, to_single_column
+from skdp.base import check_column_name, to_array, to_single_column
 from skdp.local import check_sample_weight
 from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
 
@@ -96,10 +96,17 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     return columns
 
 
+def list_names(parameter: str, columns: Any) -> list[Any]:
+    """Return the name of a column, or a list of names, as a list; raise an error for a series or an array."""
+    names = list(columns) if isinstance(columns, list) else [columns]
+    for name in names:
+        check_column_name(parameter, name)
+    return names
+
+
 def list_columns(columns: Any, declared: list[Any]) -> list[Any]:
     """Return `columns` as a list, by default all declared columns; raise an error for other names."""
-    names = declared if columns is None else columns
-    names = list(names) if isinstance(names, list) else [names]
+    names = list_names("columns", declared if columns is None else columns)
     is_known = all(name in declared for name in names)
     if not names or not is_known or len({*names}) < len(names):
         raise ValueError(

@@ -157,6 +157,11 @@ def private_threshold_optimizer(
     n_groups = len(joint) // (joint.index.unique("y_true").size * len(scores))
     rows = _expand_rows(joint, n_groups)
     _, _, *names = joint.index.names
+    if rows.groupby(names)["y_true"].nunique().min() < 2:
+        raise ValueError(
+            "Each group must have an estimated number of rows of both labels, got a "
+            "group with one label. Merge groups, or use more reports."
+        )
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=_Scores(),
         prefit=True,

@@ -7,10 +7,21 @@ import pandas as pd
 from scipy.special import expit
 
 from skdp._arrays import Floats
-from skdp.base import ColumnName, Label, TableLike, check_confidence_level
+from skdp.base import (
+    ColumnName,
+    Label,
+    TableLike,
+    check_column_name,
+    check_confidence_level,
+)
 from skdp.domain import Interval
 from skdp.metrics._fairness import group_cells, read_counts, warn_of_undefined
-from skdp.metrics._labels import code_cells, find_positive_label, parse_column
+from skdp.metrics._labels import (
+    code_cells,
+    find_positive_label,
+    list_names,
+    parse_column,
+)
 from skdp.metrics._rates import RateSums, score_rates
 from skdp.metrics._reported_groups import REPORTED, WEIGHTED
 
@@ -170,8 +181,10 @@ def scores_from_counts(
     >>> display = RocCurveDisplay(fpr=rates["false_positive_rate"], tpr=rates["true_positive_rate"]).plot()
     """
     level = check_confidence_level(confidence_level)
+    check_column_name("y_true", y_true)
+    check_column_name("y_score", y_score)
     names = [] if sensitive_features is None else sensitive_features
-    names = list(names) if isinstance(names, list) else [names]
+    names = list_names("sensitive_features", names)
     attributes = getattr(counts, "attrs", {})
     is_reported = y_true in attributes.get(REPORTED, ())
     table = read_counts(

@@ -141,7 +141,7 @@ class ReportDesign:
             if len(labels) < 2 or len(set(labels)) < len(labels):
                 raise ValueError(
                     f"`{name}` must have at least two different labels, got "
-                    f"{reprlib.repr(labels)}."
+                    f"{len(labels):,} labels, {len(set(labels)):,} of them different."
                 )
         if isinstance(channel, Mapping) != (group is not None):
             raise TypeError(

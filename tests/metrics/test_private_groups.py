@@ -180,6 +180,16 @@ def test_threshold_optimizer_without_noise_equals_known_groups():
     np.testing.assert_allclose(own._pmf_predict(scores.to_frame(), sensitive_features=people), expected, atol=1e-9)
 
 
+def test_threshold_optimizer_of_a_group_with_one_label_is_an_error_without_the_group():
+    """fairlearn's error names the group."""
+    people, _, true, predicted = table(1_000)
+    true = np.where(people["sex"] == "Female", 1, true)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    with pytest.raises(ValueError, match=r"^Each group must have an estimated number of rows of both labels") as error:
+        private_threshold_optimizer(true, predicted, reports, encoder)
+    assert "Female" not in str(error.value)
+
+
 def test_weights_of_the_threshold_optimizer_are_repeated_rows():
     from fairlearn.postprocessing import ThresholdOptimizer
 

@@ -340,6 +340,14 @@ def test_release_of_scores_replays_on_all_neighbors():
         assert replay_release(release, rows, rows.drop(row)).passed
 
 
+@pytest.mark.parametrize(("estimate", "output"), [(scores_from_counts, "y_score"), (fairness_from_counts, "y_pred")])
+def test_error_for_a_column_in_place_of_its_name_has_no_value(estimate, output):
+    names = {"y_true": "label", output: "grade", "sensitive_features": "sex"}
+    for parameter in names:
+        with pytest.raises(TypeError, match=f"^`{parameter}` must be the name of a column, got Series.$"):
+            estimate(count(ROWS, 1.0), **names | {parameter: ROWS["sex"]})
+
+
 def test_errors_do_not_contain_a_score():
     counts = count(ROWS, 1.0).reset_index().assign(grade="secret")
     with pytest.raises(ValueError, match=re.compile("^(?!.*secret)", re.DOTALL)):

@@ -316,6 +316,12 @@ def test_invalid_designs_raise_an_error(make, error, message):
         make()
 
 
+def test_error_for_a_column_in_place_of_its_labels_has_no_value():
+    answers = pd.Series(["anna", "ben", "carl"] * 5)
+    with pytest.raises(ValueError, match=r"^`reports` must .*, got 15 labels, 3 of them"):
+        ReportDesign("name", np.eye(3), values=["a", "b", "c"], reports=answers)
+
+
 def test_unidentified_proportions_raise_an_error():
     cards = {1: ReportDesign.warner("smokes", 0.6), 2: ReportDesign.warner("smokes", 0.9)}
     cheaters = ReportDesign.by_group(cards, "coin").with_cheaters("no")
