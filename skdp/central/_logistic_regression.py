@@ -404,7 +404,7 @@ class Descent:
     def _measure_quarter(
         self, factors: Floats, noise: Noise, source: ByteSource
     ) -> NoisyProducts:
-        """Measure a quarter of the sums of products of rows, multiplied by `factors`, (n_rows,)."""
+        """Measure weighted sums of products of rows; `factors`, (n_rows,), are twice the roots of the weights."""
         sums = self.rows.measure_products(factors, noise, source) / 4
         error = to_row_units(noise.std) / 4
         return NoisyProducts(sums, error, constraint=self.constraint)

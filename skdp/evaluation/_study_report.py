@@ -26,7 +26,13 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp.base import ColumnName, Privileged, on_one_thread, track
+from skdp.base import (
+    ColumnName,
+    Privileged,
+    check_column_name,
+    on_one_thread,
+    track,
+)
 from skdp.domain import Domain
 from skdp.evaluation._attacks import attribute_inference
 from skdp.evaluation._fairness_study import (
@@ -142,6 +148,8 @@ def make_study(
             "`target` and `sensitive_features` must be given together, because the "
             "predictions of the target are compared between groups, got one of them."
         )
+    check_column_name("target", target)
+    check_column_name("sensitive_features", sensitive_features)
     if target in listed:
         raise ValueError(
             f"`target` must not be one of the protected columns {listed}, got "

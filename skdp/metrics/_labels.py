@@ -233,11 +233,13 @@ def _list_values(values: Any) -> list[Any]:
     """Return one value or a collection of values as a list, with None for missing."""
     types = (list, tuple, set, frozenset, np.ndarray, pd.Index, pd.Series)
     listed = list(values) if isinstance(values, types) else [values]
-    if any(map(callable, listed)):
-        raise TypeError(
-            "`privileged` must be a value, a list of values or a mapping, got a "
-            "function. Pass the privileged values."
-        )
+    for value in listed:
+        if callable(value) or not isinstance(value, Hashable):
+            kind = "function" if callable(value) else type(value).__name__
+            raise TypeError(
+                "`privileged` must be a value, a list of values or a mapping, got a "
+                f"{kind}. Pass the privileged values."
+            )
     # nan, None and NA are the same missing value.
     return [None if is_missing(value) else value for value in listed]
 

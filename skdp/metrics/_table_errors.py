@@ -14,7 +14,13 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
 from skdp._arrays import Codes, Floats, Indices, Mask
-from skdp.base import ColumnName, TableLike, check_choice, to_array
+from skdp.base import (
+    ColumnName,
+    TableLike,
+    check_choice,
+    check_column_name,
+    to_array,
+)
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.metrics._labels import parse_classes, parse_column
 from skdp.pages import warn
@@ -549,6 +555,7 @@ def train_on_synthetic(
     synthetic       1.0       0.5
     real            1.0       1.0
     """
+    check_column_name("target", target)
     read_target = parse_classes if is_classifier(estimator) else parse_column
     tables = {"synthetic": synthetic, "real_train": real_train, "real_test": real_test}
     features, targets = {}, {}

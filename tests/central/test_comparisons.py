@@ -223,6 +223,11 @@ def fit(**parameters):
             "`first` and `second` must have the same `keys`, in the same order",
         ),
         (
+            lambda: compare_groups(fit(), fit(totals=True)),
+            ValueError,
+            "`first` and `second` must have the same `totals`",
+        ),
+        (
             lambda: compare_groups(fit(), fit(bounds=(0.0, 90.0))),
             ValueError,
             "`first` and `second` must have the same `bounds`",
@@ -238,6 +243,12 @@ def fit(**parameters):
             "`confidence_level` at least 0.5",
         ),
         (lambda: compare_groups(fit(), pair=(("a", "f"), ("a", "w"))), ValueError, "`pair` must contain two groups"),
+        (
+            lambda: compare_groups(fit(by="k", keys={"k": ["a", "b"]}, **COUNTS), pair=pd.Series(["b", "a", "b"])),
+            ValueError,
+            "`pair` must contain two groups of keys_, got 3",
+        ),
+        (lambda: compare_groups(fit(), pair=[["a", "f"], ["b", "f"]]), TypeError, "A group of `pair` must be a value"),
         (
             lambda: compare_groups(fit(totals=True), pair=(("a", "f"), ("total", "f"))),
             ValueError,

@@ -173,7 +173,7 @@ def test_missing_means_are_filtered_where_they_were_released():
     [
         ([], ValueError, "`months` must have two or more releases, none of them twice, got 0"),
         ([1, 2], TypeError, "`months` must be fitted DPGroupBy, got int"),
-        ([{}, {"totals": True}], ValueError, "must have the same `keys`"),
+        ([{}, {"totals": True}], ValueError, "must have the same `totals`"),
         ([{"statistics": "count"}, {}], ValueError, "must have the same `statistics`"),
         ([{}, {"bounds": (0.0, 90.0)}], ValueError, "`months` must have the same `bounds`"),
         ([{}, {"keys": {"k": ["b", "a"]}}], ValueError, "the same `keys`, in the same order"),

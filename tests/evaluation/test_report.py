@@ -184,6 +184,13 @@ class TestStudyReport:
             self.run(people, domain, tmp_path / "out", **options)
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("name", ["target", "sensitive_features"])
+    def test_column_in_place_of_its_name_is_an_error(self, people, domain, tmp_path, name):
+        options = {"target": "pay", "sensitive_features": "sex", "privileged": "M"}
+        for column in (people["sex"], people["sex"].to_list(), people[["sex"]]):
+            with pytest.raises(TypeError, match=f"`{name}` must be the name of a column, got [A-Za-z]*.$"):
+                self.run(people, domain, tmp_path / "out", **options | {name: column})
+
     def test_errors_of_targets_and_domains_contain_no_value(self, people, domain, tmp_path):
         people["pay"] = people["pay"].astype(object)
         people.loc[0, "pay"] = None

@@ -147,3 +147,12 @@ def test_mapping_of_privileged_values_equals_a_named_column(name):
 def test_error_of_a_function_as_privileged_value_names_it(name, privileged):
     with pytest.raises(TypeError, match="`privileged` must be a value, a list of values or a mapping, got a function"):
         run(name, privileged=privileged)
+
+
+@pytest.mark.parametrize("name", WITH_PRIVILEGED)
+@pytest.mark.parametrize(
+    "privileged", [GROUP.to_frame(), pl.Series(GROUP), GROUP.astype("category").array, {"group": GROUP.to_frame()}]
+)
+def test_error_of_a_table_as_privileged_values_names_its_type(name, privileged):
+    with pytest.raises(TypeError, match=r"`privileged` must be a value, a list of values or a mapping, got a [A-Z]"):
+        run(name, privileged=privileged)

@@ -132,3 +132,9 @@ FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
 def test_invalid_arguments_raise_an_error(synthetic, test, target, message):
     with pytest.raises((ValueError, TypeError), match=message):
         train_on_synthetic(LogisticRegression(), synthetic, test, target=target)
+
+
+@pytest.mark.parametrize("target", [FRAME["buys"], FRAME["buys"].to_numpy(), FRAME["buys"].to_list(), FRAME[["buys"]]])
+def test_column_as_target_is_an_error_without_a_value(target):
+    with pytest.raises(TypeError, match=r"`target` must be the name of a column, got [A-Za-z]*.$"):
+        train_on_synthetic(LogisticRegression(), FRAME, FRAME, target=target)

@@ -376,7 +376,7 @@ class NumberResiduals:
     ) -> None:
         """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and their mean square, not in steps.
 
-        `is_guessed` states that they do not follow from counts of residuals.
+        `is_guessed` states that no counts of residuals that exceed their noise have decreased the bound.
         """
         self.bound = bound
         self.square = bound**2

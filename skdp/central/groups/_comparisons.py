@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -133,7 +133,8 @@ def check_releases(parameters: str, releases: Sequence[Any]) -> None:
             kind = type(release).__name__
             raise TypeError(f"{parameters} must be fitted DPGroupBy, got {kind}.")
         check_is_fitted(release)
-    for name in "keys", "statistics", "totals", "bounds", "sample_weight":
+    # Keys of releases with totals have one more value.
+    for name in "totals", "keys", "statistics", "bounds", "sample_weight":
         facts = [_list_facts(release)[name] for release in releases]
         if any(fact != facts[0] for fact in facts):
             raise ValueError(
@@ -156,8 +157,17 @@ def _list_facts(release: DPGroupBy) -> dict[str, Any]:
 def _find_pair(groups: DPGroupBy, pair: Any) -> list[list[int]]:
     """Check the parameter `pair`, and return the index of each group in a list."""
     cells = list(zip(*groups.keys_, strict=True))
+    pair = list(pair)
+    if len(pair) != 2:
+        raise ValueError(f"`pair` must contain two groups of keys_, got {len(pair):,}.")
+    for group in pair:
+        if not isinstance(group, Hashable):
+            raise TypeError(
+                "A group of `pair` must be a value, or a tuple of the values of all keys, "
+                f"got {type(group).__name__}."
+            )
     pair = [group if isinstance(group, tuple) else (group,) for group in pair]
-    if len(pair) == 2 and set(pair) <= set(cells):
+    if set(pair) <= set(cells):
         for a, b in zip(*pair, strict=True):
             if a != b and TOTAL not in (a, b):
                 return [[cells.index(group)] for group in pair]
