@@ -377,8 +377,11 @@ class NoisySums:
             return value + error
         value, error, *_ = self.estimate_means(level)
         distance = np.abs(value - self.bounds.mean(axis=1)) - error
-        with np.errstate(over="ignore"):  # bounds of 1e200 and more
-            return np.square(self._half_widths) - np.maximum(distance, 0) ** 2
+        distance = np.maximum(distance, 0)
+        with np.errstate(
+            over="ignore"
+        ):  # bounds of 1e154 and more have no finite squares
+            return (self._half_widths - distance) * (self._half_widths + distance)
 
     def estimate_moments(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Estimate means from -1 to 1 between the bounds, and variances in squared half widths of the bounds.

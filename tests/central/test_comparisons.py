@@ -43,9 +43,9 @@ def release(
 
 def check_size(result, n_tests):
     """Fail if more than 5 % of the true hypotheses are rejected at the level 0.05, with a false-alarm rate of 1e-6."""
-    known = result.dropna()
+    known = result.dropna().query("std_error > 0 or change != 0")  # an exact median has no error
     z = known["change"].abs() / known["std_error"]
-    assert (known["p_value"] >= 2 * norm.sf(z) - 1e-12).all()  # two-sided, with at most infinite degrees of freedom
+    assert (known["p_value"] >= 2 * norm.sf(z) - 1e-6).all()  # two-sided, with at most infinite degrees of freedom
     for name, part in result["p_value"].groupby(level=0):
         n_rejected = (part <= 0.05).sum()
         assert n_rejected <= binom.isf(1e-6, n_tests, 0.05), name
