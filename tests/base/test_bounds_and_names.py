@@ -74,7 +74,7 @@ def fit_linked(**parameters):
         ),
         (
             lambda: joint_distribution(OUTCOME, OUTCOME, PEOPLE[["city"]], ENCODER, columns=[["city"]]),
-            "`columns` must be distinct names",
+            "`columns` must be the name of a column, got list",
         ),
         (lambda: Domain(CITIES).select([["city"]]), "`columns` must be columns of the domain"),
         (

@@ -100,6 +100,21 @@ def test_releases_of_other_confidence_levels_do_not_reject_more_often(confidence
     check_size(compare_groups(*releases), 200)
 
 
+def test_comparisons_of_quantiles_do_not_depend_on_the_unit_of_weights():
+    """Weights in another unit are the same sample, with the same noise."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"x": rng.normal(50, 10, 600)})
+    weights = rng.choice([1.0, 4.0], 600)
+    tables = []
+    for unit in (1, 8):
+        model = DPGroupBy(by=None, bounds=(0.0, 100.0), statistics=["count", "median"], max_weight=4.0 * unit)
+        releases = [
+            clone(model).set_params(random_state=seed).fit(rows, sample_weight=unit * weights) for seed in (0, 1)
+        ]
+        tables.append(compare_groups(*releases).loc["x_median"])
+    pd.testing.assert_frame_equal(*tables)
+
+
 def test_several_rows_of_a_person_do_not_increase_the_size():
     """Three equal rows of each person, which are not independent."""
     setting = (300, 30.0, "none", "normal", ["count", "mean", "std"])

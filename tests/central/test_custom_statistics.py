@@ -126,6 +126,13 @@ def test_proposal_keeps_its_delta_at_every_size(epsilon):
     assert describe(41 + 2 * threshold)[0] > 0.99
 
 
+def test_noise_of_a_proposal_covers_the_rounding_to_a_step():
+    """Statistics that differ by one step of the grid may be two steps apart after rounding."""
+    options = {"statistic": lambda X: 50.0, "local_sensitivity": lambda X, k: 0.0, "sensitivity": WIDTH * 2.0**-60}
+    _, (test, noise) = run(propose_test_release, np.zeros(20), 1 << 20, 0, epsilon=1.0, **options)
+    assert 1 / test + 2 / noise == 1
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), diagonal([0.1, 1.0, 20.0], [DELTA, 0.9]))
 def test_smooth_sensitivity_keeps_its_delta_at_every_size(epsilon, delta):
     parameters = {"epsilon": epsilon, "delta": delta}

@@ -126,6 +126,15 @@ def test_neighbors_by_record_or_person_cost_at_most_epsilon(seeds, epsilon, pers
     assert 0.25 < max(used) <= 1 + 1e-9
 
 
+def test_quantiles_of_many_groups_of_distant_values_are_exact():
+    """Pairs of a group and a candidate are further apart than integers of 64 bits."""
+    groups = range(1_100)
+    table = pd.DataFrame({"key": groups, "x": np.where(np.arange(1_100) % 2, 4.5, -4.5)})
+    model = DPGroupBy(1e7, by="key", keys={"key": groups}, statistics="median", bounds=(-4.5, 4.5), random_state=0)
+    found = model.set_params(intervals=False).fit(pd.concat([table, table])).estimates_["x_median"][:, 0]
+    assert (found == table["x"]).all()
+
+
 @pytest.mark.parametrize(("epsilon", "level"), [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.5)])
 def test_intervals_cover_quantiles_of_tables_of_any_shape(epsilon, level):
     rng, n_groups, n_rows = np.random.default_rng(1), 50, 60

@@ -57,6 +57,23 @@ def test_neighbors_by_record_or_person_cost_at_most_epsilon(n_tables, name, epsi
     assert max(used) == pytest.approx(1, rel=1e-6)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6)])
+def test_weighted_quantiles_with_intervals_cost_at_most_epsilon(epsilon):
+    """A record counts as up to `max_weight` times the units of a weight, for the endpoints of intervals, too."""
+    model = DPGroupBy(epsilon, by=None, statistics=["median", 0.9], bounds=(0, 100), max_weight=4)
+    used = []
+    for seed, record in enumerate([(100.0, 4.0), (0.0, 9.0), (50.0, 1.5)]):
+        table = pd.DataFrame([(50.0, 1.0), (70.0, 4.0), record], columns=["x", "w"])
+
+        def release(rows, seed=seed):
+            return clone(model).set_params(random_state=seed).fit(rows, sample_weight="w")
+
+        replay = replay_release(release, table, table[:-1])
+        assert replay.passed, replay.findings
+        used.append(replay.epsilon / replay.guarantee.epsilon)
+    assert 0.2 < max(used) <= 1 + 1e-9
+
+
 def weighted_table(n, seed=0):
     rng = np.random.default_rng(seed)
     table = pd.DataFrame({"key": rng.choice(["a", "b"], n), "x": rng.gamma(2, 10, n).clip(0, 100)})

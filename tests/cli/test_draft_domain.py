@@ -92,6 +92,13 @@ def test_columns_of_groups_and_amounts_are_drafted(name, values):
     assert draft(**{name: values})[1].columns == ("sex", name)
 
 
+def test_times_of_which_one_is_midnight_are_no_dates(tmp_path):
+    times = [f"2024-01-{1 + row % 9:02}T{row % 3:02}:00:00" for row in range(99)]
+    text = draft_csv(tmp_path / "times.csv", "time,sex", *(f"{time},{'mf'[i % 2]}" for i, time in enumerate(times)))
+    domain = Domain.from_toml(text)
+    assert domain["time"].values == tuple(sorted({dt.datetime.fromisoformat(time) for time in times}))
+
+
 def test_times_with_a_zone_are_excluded():
     times = [dt.datetime(2024, 1, 1 + row % 28, tzinfo=dt.UTC) for row in range(100)]
     pq.write_table(pa.table({"sex": ["f", "m"] * 50, "seen": times}), "people.parquet")

@@ -130,6 +130,15 @@ def test_numbers_that_would_be_months_before_1900_are_no_dates():
         draft(pd.DataFrame({"x": [number + 90_000 for number in numbers] * 2}))
 
 
+@pytest.mark.parametrize("first", [202400, 20240, 2024000])
+def test_numbers_without_a_month_a_quarter_or_a_day_are_no_dates(first):
+    # The last digits of codes of months, quarters and days begin at 1.
+    numbers = [first + 10_000 * year for year in range(3)] if first > 1e6 else [*range(first, first + 4)]
+    frame = pd.DataFrame({"x": numbers * 2})
+    assert isinstance(draft(frame, bins=2, max_values=9)["x"], Interval)
+    assert not isinstance(draft(frame + 1, bins=2, max_values=9)["x"], Interval)
+
+
 DAY = dt.timedelta(days=1)
 
 

@@ -5,6 +5,7 @@ from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from skdp import Domain, Interval
@@ -170,6 +171,13 @@ def test_fractions_of_days_are_rounded_to_microseconds():
     domain = Domain({"start": Interval(date(2020, 1, 1), date(2021, 1, 1))}, derived={"end": "start + 7 / 5"})
     table = domain.add_derived(pd.DataFrame({"start": pd.to_datetime(["2020-01-01"])}))
     assert table["end"].tolist() == [pd.Timestamp("2020-01-02 09:36")]
+
+
+def test_missing_derived_numbers_of_polars_are_null():
+    domain = Domain({"a": Interval(0, 9, missing=True)}, derived={"d": "a / 2", "e": "1 / a"})
+    table = domain.add_derived(pl.DataFrame({"a": [1, None, 0]}))
+    assert table["d"].to_list() == [0.5, None, 0]
+    assert table["e"].to_list() == [1, None, None]
 
 
 def test_dtype_of_a_derived_column_follows_from_declared_dtypes():

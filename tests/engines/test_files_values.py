@@ -67,7 +67,8 @@ def test_true_rows_of_csv_are_read_as_declared(people, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "values", [["", "x", None], VALUES["large whole numbers"], Interval(edges=[0, 2.0**60, 2.0**61], real=True)]
+    "values",
+    [["", "x", None], VALUES["large whole numbers"], [0, 2**53], Interval(edges=[0, 2.0**60, 2.0**61], real=True)],
 )
 def test_format_that_cannot_be_read_raises_before_charge(tmp_path, values):
     plain = [2.0**59] if isinstance(values, Interval) else values

@@ -58,6 +58,20 @@ def test_probability_rounded_to_1_is_refuted_by_the_exact_channel():
     assert result.epsilon_lower < 40
 
 
+class ThreeTimesEpsilonOfPairs(skdp.RandomizedResponseEncoder):
+    """Spends three times epsilon on a column of two values."""
+
+    def _make_oracle(self, k, epsilon):
+        return super()._make_oracle(k, epsilon * (3 if k == 2 else 1))
+
+
+def test_exact_epsilon_of_a_record_that_reports_one_column_is_the_largest_of_all_columns():
+    encoder = ThreeTimesEpsilonOfPairs(0.5, categories={"a": range(3), "b": [0, 1]}, strategy="sample")
+    result = audit_epsilon(encoder, epsilon=0.5, n_draws=1_000, random_state=0)
+    assert result.epsilon_exact == pytest.approx(1.5)
+    assert result.rejected
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "estimator",

@@ -166,6 +166,23 @@ def test_replay_without_a_person_stays_within_the_guarantee(sizes, delta, order_
     assert max(used) == pytest.approx(1, rel=0.02) or delta
 
 
+@pytest.mark.parametrize("n_events", [1, 3])
+def test_weights_of_the_events_of_a_person_add_up_to_at_most_one_person(n_events):
+    """Weights of 1 / 3 are rounded down, in the fine cells of numbers, too."""
+    patients, visits = make_tables(40)
+    joined = pd.concat([patients, pd.DataFrame({"id": [99], "sex": ["m"], "age": [70]})], ignore_index=True)
+    extra = pd.DataFrame({"id": 99, "ward": "er", "dose": [1.0, 5.0, 7.5][:n_events], "day": 7})
+    both = pd.concat([visits, extra], ignore_index=True)
+
+    def release(people):
+        return make_synthesizer(epsilon=5.0).fit(people, both[both["id"].isin(people["id"])])
+
+    replay = replay_release(release, joined, patients)
+    assert replay.passed, replay.findings
+    differences = replay.draws["difference"]
+    assert PERSON_WEIGHT - n_events < differences.max() <= PERSON_WEIGHT
+
+
 @pytest.mark.long
 def test_replay_of_500_neighbors_stays_within_the_guarantee():
     # The last person, who is removed, has up to three times as many events as are used.
