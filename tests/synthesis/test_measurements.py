@@ -267,6 +267,18 @@ def test_whole_numbers_between_bounds_have_their_proportions(declared):
         assert ((drawn["x"] % 2 == 0) == (drawn["even"] == "yes")).mean() > 0.99
 
 
+def test_rare_first_and_last_numbers_are_estimated_without_bias():
+    """Below four standard errors, the count of the last number was 0: a mean of 24 in place of 80."""
+    years = np.repeat(np.arange(2015, 2024), np.arange(1, 10) * 80)
+    for numbers, bounds, rare in ((years, (2015, 2023), 0), (-years, (-2023, -2015), -1)):
+        counts = []
+        for seed in range(20):
+            model = DPMarginalSynthesizer(0.05, domain={"year": Interval(*bounds)}, random_state=seed)
+            counts.append(model.fit(pd.DataFrame({"year": numbers})).marginal("year")["count"].iloc[rare])
+        # The standard error of a count is 30: this is four standard errors of the mean.
+        assert np.mean(counts) == pytest.approx(80, abs=4 * 30 / 20**0.5)
+
+
 @pytest.mark.parametrize("n_days", [3, 12, 400, 900])
 def test_days_between_bounds_have_their_proportions(n_days):
     """The last declared day shared a bin and a cell with the day before: 300, 336, 364 for 300, 690, 10 rows."""

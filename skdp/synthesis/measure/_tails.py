@@ -62,6 +62,9 @@ def _fit_upper(
     side = _Side.of(edges, counts, covariance)
     start, is_end = side.find_start(proportions)
     has_tail = not is_end and start < counts.size - 2
+    if not is_end and start == counts.size - 2 and side.is_clear.any():
+        # A single cell is no tail: its own count estimates it.
+        return proportions, counts.size
     if not has_tail or not 0 < side.beyond[start] < 1:
         # Nothing is known beyond the last clear cell.
         stop = start + bool(is_end or side.is_clear.any())
