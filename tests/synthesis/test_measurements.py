@@ -279,6 +279,12 @@ def test_rare_first_and_last_numbers_are_estimated_without_bias():
         assert np.mean(counts) == pytest.approx(80, abs=4 * 30 / 20**0.5)
 
 
+def test_error_of_missing_numbers_does_not_advise_to_clip_them():
+    model = DPMarginalSynthesizer(1.0, domain={"x": Interval(0, 9)})
+    with pytest.raises(ValueError, match="handle_unknown='clip', which moves numbers, but not missing values"):
+        model.fit(pd.DataFrame({"x": [1.0, np.nan]}))
+
+
 @pytest.mark.parametrize("n_days", [3, 12, 400, 900])
 def test_days_between_bounds_have_their_proportions(n_days):
     """The last declared day shared a bin and a cell with the day before: 300, 336, 364 for 300, 690, 10 rows."""

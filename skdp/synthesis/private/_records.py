@@ -37,8 +37,9 @@ CATEGORIES_ADVICE = "Or set handle_unknown='ignore', which excludes such rows"
 """Remedy for an undeclared value of a column of listed values."""
 
 INTERVAL_ADVICE = (
-    "Or set handle_unknown='clip', which moves values to the bounds and rounds numbers to "
-    "the declared decimals, or handle_unknown='ignore', which excludes such rows"
+    "Or set handle_unknown='clip', which moves numbers, but not missing values, to the "
+    "bounds and rounds them to the declared decimals, or handle_unknown='ignore', which "
+    "excludes such rows"
 )
 """Remedy for an undeclared value of a column with bins."""
 
