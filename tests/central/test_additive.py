@@ -136,6 +136,21 @@ def test_guessed_sizes_of_residuals_cause_a_warning():
         model.fit(table, target)
 
 
+def test_clear_residuals_as_large_as_the_bounds_cause_no_warning():
+    """For 20,000 numbers 0 and 1, noise was said to exceed the numbers of residuals."""
+    random = np.random.default_rng(0)
+    table = random.normal(size=(20_000, 2))
+    target = (random.random(20_000) < 0.35 + 0.1 * np.sign(table[:, 0])).astype(float)
+    DPAdditiveRegressor(1.0, bounds=(-4, 4), target_bounds=(0, 1), random_state=0).fit(table, target)
+
+
+@pytest.mark.parametrize("feature", [pd.Series([1.0, 2.0]), np.ones(2), [1.0, 2.0]])
+def test_column_in_place_of_its_name_is_an_error(feature):
+    model = DPAdditiveRegressor(1.0, bounds=(-4, 4), target_bounds=(0, 5), random_state=0).fit(X[["a"]], NUMBER)
+    with pytest.raises(TypeError, match=r"`feature` must be the name of a column, got [A-Za-z]*\.$"):
+        model.shape_(feature)
+
+
 def test_each_class_of_text_has_its_function():
     names = np.array(["low", "middle", "high"])[np.digitize(EFFECT, [1.5, 3])]
     model = classifier(classes=["low", "middle", "high"]).fit(X, names)

@@ -376,7 +376,7 @@ class NumberResiduals:
     ) -> None:
         """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and their mean square, not in steps.
 
-        `is_guessed` states that no counts of residuals that exceed their noise have decreased the bound.
+        `is_guessed` states that they do not follow from counts of residuals that exceed their noise.
         """
         self.bound = bound
         self.square = bound**2
@@ -463,6 +463,7 @@ def shrink_bound(
         # deviations.
         limit, variance = before / 2, 0.2 * (before / 2) ** 2
     if limit >= before:
+        residuals.is_guessed &= is_guessed
         return residuals
     bound = int(limit * TARGET_UNIT) + 1
     return NumberResiduals(bound, variance, is_guessed=is_guessed)

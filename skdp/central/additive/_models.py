@@ -20,6 +20,7 @@ from skdp.base import (
     ColumnName,
     OrderedScore,
     TableLike,
+    check_column_name,
     check_declared,
     parse_bounds,
     to_float_columns,
@@ -276,6 +277,7 @@ class AdditiveModel(SupervisedStatistic):
         """
         check_is_fitted(self)
         names = list(self._columns)
+        check_column_name("feature", feature)
         if feature not in names:
             raise ValueError(
                 f"`feature` must be a column of X, {names}, got {feature!r}."
