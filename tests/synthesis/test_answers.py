@@ -86,6 +86,16 @@ def test_counts_of_ranges_add_up(name, ends, data):
     assert total == pytest.approx(parts[1] + parts[2], abs=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("name", "limit", "last"), [("age", 59.5, 60), ("day", datetime(2020, 1, 31, 12), date(2020, 2, 1))]
+)
+def test_range_that_ends_before_the_upper_bound_does_not_contain_it(name, limit, last):
+    """A limit between the last two numbers or days was rounded up to the upper bound, which is in the last bin."""
+    parts = [SYNTHESIZER.count({name: ends}) for ends in ((None, limit), (limit, None))]
+    assert sum(parts) == pytest.approx(SYNTHESIZER.count({name: (None, None)}))
+    assert parts[1] == SYNTHESIZER.count({name: (last, None)}) > 0
+
+
 @pytest.mark.parametrize(("name", "outside"), [("age", 60.1), ("age", 70), ("day", date(2020, 2, 2))])
 def test_range_outside_the_bins_has_no_records(name, outside):
     assert SYNTHESIZER.count({name: (outside, None)}) == 0

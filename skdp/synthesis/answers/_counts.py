@@ -259,6 +259,8 @@ def weigh_range(
         )
     edges = make_edge_array(values.edges, values.dtype)
     is_day = edges.dtype == "datetime64[D]"
+    # The last bin contains its upper edge.
+    is_closed = bool(stop >= np.array(values.edges[-1], edges.dtype))
     if values.decimals == 0:
         start, stop = np.ceil(start), np.ceil(stop)
     if is_day:  # rounded up, because a day is its midnight
@@ -266,8 +268,8 @@ def weigh_range(
         start, stop = [
             (limit - instant).astype(edges.dtype) + day for limit in (start, stop)
         ]
-    if stop == np.array(values.edges[-1], edges.dtype):
-        stop = edges[-1]  # The last bin contains its upper edge.
+    if is_closed:
+        stop = edges[-1]
     low = np.clip(start, edges[:-1], edges[1:])
     high = np.clip(stop, edges[:-1], edges[1:])
     # Numbers are uniform within a bin, or within its fine cells.
@@ -276,13 +278,17 @@ def weigh_range(
         is_part = (weights > 0) & (weights < 1)
         ranks = shape.rank(np.asarray(high)) - shape.rank(np.asarray(low))
         weights[is_part] = np.clip(ranks[is_part], MIN_PART, 1 - MIN_PART)
-    if start == edges[-1] <= stop and not is_day:
-        # The last bin is closed. Its upper bound is in the last fine cell; without fine
-        # cells, the bin has one or two numbers.
+    if not is_day and edges[-1] in (start, stop):
+        # The upper bound is in the last fine cell; without fine cells, the bin has one or
+        # two numbers.
         if shape is None:
-            weights[-1] = 1 / Steps.of(values).n_values[-1]
+            last = 1 / Steps.of(values).n_values[-1]
         else:
-            weights[-1] = np.clip(shape.proportions[-1], MIN_PART, 1 - MIN_PART)
+            last = float(np.clip(shape.proportions[-1], MIN_PART, 1 - MIN_PART))
+        if not is_closed:  # a whole limit between the last two numbers
+            weights[-1] = max(weights[-1] - last, 0.0)
+        elif start == edges[-1]:
+            weights[-1] = last
     return np.append(weights, 0.0) if values.missing else weights
 
 
