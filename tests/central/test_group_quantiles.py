@@ -7,7 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
+from sklearn.base import clone
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import Domain, DPGroupBy, PrivacyLedger
@@ -133,6 +136,16 @@ def test_quantiles_of_many_groups_of_distant_values_are_exact():
     model = DPGroupBy(1e7, by="key", keys={"key": groups}, statistics="median", bounds=(-4.5, 4.5), random_state=0)
     found = model.set_params(intervals=False).fit(pd.concat([table, table])).estimates_["x_median"][:, 0]
     assert (found == table["x"]).all()
+
+
+def test_equal_values_at_the_end_of_a_batch_and_the_beginning_of_the_next_one_are_added():
+    """A sorted table in two batches has the quantiles of the table in memory."""
+    table = pa.table({"x": [*map(float, range(31)), *[30.0] * 80]})
+    batches = ds.InMemoryDataset([table[:91], table[91:]])
+    model = DPGroupBy(0.1, by=None, statistics="median", bounds=(0, 100), intervals=False)
+    for seed in range(20):
+        found, expected = (clone(model).set_params(random_state=seed).fit(rows) for rows in (batches, table))
+        assert found.estimates_["x_median"][0, 0] == expected.estimates_["x_median"][0, 0]
 
 
 @pytest.mark.parametrize(("epsilon", "level"), [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.5)])

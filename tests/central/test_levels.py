@@ -96,6 +96,18 @@ def test_intervals_of_all_levels_cover(method):
 
 
 @pytest.mark.parametrize("method", ["flat", "hierarchical"])
+def test_errors_do_not_depend_on_the_order_of_the_values_or_the_unit_of_weights(method):
+    frame, by_region = people(500), sorted(CITIES, key=lambda city: (COUNTRIES[REGIONS[city]], REGIONS[city]))
+    expected = histogram(method=method).fit(frame)
+    ordered = histogram(method=method, domain={"city": by_region}).fit(frame)
+    weighted = histogram(method=method, max_weight=8.0).fit(frame, sample_weight=np.full(500, 8.0))
+    for level in (None, *LEVELS):
+        errors = expected.to_frame(level)["std_error"]
+        pd.testing.assert_series_equal(ordered.to_frame(level)["std_error"][errors.index], errors)
+        pd.testing.assert_series_equal(weighted.to_frame(level)["std_error"], 8 * errors, rtol=0.05)
+
+
+@pytest.mark.parametrize("method", ["flat", "hierarchical"])
 def test_neighbors_cost_at_most_epsilon(method):
     used = []
     for seed, city in enumerate([*CITIES, "elsewhere"] * 2):

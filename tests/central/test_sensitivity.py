@@ -34,6 +34,7 @@ RELEASES = {
     "groups": (DPGroupBy(**KEYS, **WIDE, handle_unknown="ignore"), GROUPED),
     "groups, mu": (DPGroupBy(MU, **KEYS, **WIDE, handle_unknown="ignore"), GROUPED),
     "classes": (DPGaussianNB(**WIDE, classes=[0, 1]), CLASSED),
+    "classes, mu": (DPGaussianNB(MU, **WIDE, classes=[0, 1]), CLASSED),
 }
 
 

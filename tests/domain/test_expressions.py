@@ -6,6 +6,7 @@ from datetime import date, datetime
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from skdp import Domain, Interval
@@ -173,9 +174,10 @@ def test_fractions_of_days_are_rounded_to_microseconds():
     assert table["end"].tolist() == [pd.Timestamp("2020-01-02 09:36")]
 
 
-def test_missing_derived_numbers_of_polars_are_null():
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table])
+def test_missing_derived_numbers_of_polars_and_arrow_are_null(make):
     domain = Domain({"a": Interval(0, 9, missing=True)}, derived={"d": "a / 2", "e": "1 / a"})
-    table = domain.add_derived(pl.DataFrame({"a": [1, None, 0]}))
+    table = pl.DataFrame(domain.add_derived(make({"a": [1, None, 0]})))
     assert table["d"].to_list() == [0.5, None, 0]
     assert table["e"].to_list() == [1, None, None]
 

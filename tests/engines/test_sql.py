@@ -166,6 +166,16 @@ def test_undeclared_value_of_another_column_excludes_the_row(stored, rows, polic
     assert (expected[-1].sum() < N - 500) == (policy == "ignore")
 
 
+def test_rows_are_read_if_more_of_them_are_distinct_than_the_limit(ibis_duckdb, fetched, monkeypatch):
+    monkeypatch.setattr(MAX_DISTINCT_ROWS, 4)
+    for n_values, n_fetched in ((4, 4), (5, 250)):
+        fetched.clear()
+        stored = ibis_duckdb(pa.table({"x": [*range(n_values)] * 50}))
+        found = skdp.DPHistogram(1e6, domain={"x": range(n_values)}, random_state=0).fit(stored)
+        assert found.counts_.tolist() == [50] * n_values
+        assert sum(fetched) == n_fetched
+
+
 def test_many_distinct_rows_are_not_grouped(connect, fetched, monkeypatch):
     """A few rows are probed first, so that the database does not group a table in vain."""
     for name in ("N_PROBED_ROWS", "ROWS"):

@@ -217,6 +217,21 @@ def test_waves_without_an_order_are_sorted(waves):
     np.testing.assert_allclose(table, survey_mean(VALUES, waves=WAVE))
 
 
+def test_change_of_waves_with_some_common_people_contains_their_covariance():
+    """Of 40 people with equal answers in both waves, and 10 in one wave each."""
+    people = np.array([*range(50), *range(40), *range(50, 60)])
+    answers = np.random.default_rng(0).normal(size=60)
+    values, wave = pd.DataFrame({"a": answers[people]}), np.repeat([1, 2], 50)
+    table = survey_mean(values, clusters=people, waves=wave)["std_error"]
+    apart = survey_mean(values, clusters=np.arange(100), waves=wave)["std_error"]
+    scores = np.zeros(60)
+    for each, sign in ((1, -1), (2, 1)):
+        part = values["a"][wave == each]
+        scores[people[wave == each]] += sign * (part - part.mean()).to_numpy() / 50
+    assert table[("change", "a")] == pytest.approx(np.sqrt(60 * np.var(scores, ddof=1)))
+    assert table[("change", "a")] < 0.6 * apart[("change", "a")]
+
+
 @pytest.mark.parametrize("waves", [[1] * N, list(range(N)), STRATUM])
 def test_other_numbers_of_waves_raise_an_error(waves):
     with pytest.raises(ValueError, match="`waves` must have two different values, got"):

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import Domain
+from skdp import Domain, Interval
 from skdp.tables import ValueCoder, distinct_values, is_missing, to_numbers, to_objects, to_python, wrap_table
 
 STRINGS = ["a", "", "b", None, "ü"]
@@ -106,6 +106,13 @@ def test_infinity_and_zero_of_a_narrow_float_are_outside_the_domain(dtype, value
             assert coder.encode(narrow).tolist() == [3, 3, 2, 3]
     for narrow in narrow_columns([0.0, np.inf, -np.inf, 5.0], dtype):
         assert ValueCoder([5.0, 0.0, np.inf]).encode(narrow).tolist() == [1, 2, 3, 0]
+
+
+@pytest.mark.parametrize("edges", [[-1e5, -7e4, 5.0], [-5.0, 7e4, 1e5]])
+def test_infinity_is_outside_of_bounds_beyond_a_narrow_float(edges):
+    column = np.array([-np.inf, -4.0, np.inf, np.nan], np.float16)
+    found = Interval(edges=edges, missing=True).encode(column)
+    assert found.tolist() == [3, int(edges[0] < -1e4), 3, 2]
 
 
 def test_values_beyond_a_small_code_dtype_are_coded():

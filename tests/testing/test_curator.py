@@ -6,6 +6,7 @@ import pytest
 
 from skdp import DPMean
 from skdp.privacy import BudgetExceeded
+from skdp.randomness import SecureSource
 from skdp.testing import check_curator, curator_checks
 
 X = pd.DataFrame({"a": np.linspace(0, 1, 30), "b": np.linspace(0, 0.5, 30)})
@@ -41,10 +42,17 @@ class NamingTheCause(DPMean):
         return super().fit(X)
 
 
+class DrawingFirst(DPMean):
+    def fit(self, X, y=None):
+        SecureSource().bytes(8)
+        return super().fit(X)
+
+
 @pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(
     ("mistaken", "check"),
     [
+        (DrawingFirst, "check_parameters"),
         (RefusedButSet, "check_budget"),
         (Hoarding, "check_noise"),
         (KeepingTheLeast, "check_noise"),
