@@ -405,7 +405,9 @@ def membership_inference(
     experiments on data that are not sensitive.
 
     Rows are compared by Gower's distance [1]_: the sum over columns of 1 for different
-    categories, and of the difference of two numbers divided by the range.
+    categories, and of the difference of two numbers divided by the range. A column of more
+    than 255 categories counts as numbers in the order of their first rows, so that its
+    categories differ by less than 1. Group such categories before.
 
     **The bound** is ``2 p - 1`` [2]_, with the ``guess_probability`` p of the guarantee
     for the replacement of a record. It holds on average over rows and noise if
