@@ -331,12 +331,10 @@ def _decode_categories(column: Any, value: Any) -> Any:
     arrow_dtype: Any = getattr(dtype, "pyarrow_dtype", None)
     if hasattr(arrow_dtype, "index_type"):  # a dictionary of Arrow in pandas
         return column.astype(pd.ArrowDtype(arrow_dtype.value_type))
-    if isinstance(value, str):
-        return column
-    if hasattr(dtype, "index_type"):
-        return column.cast(dtype.value_type)
     if isinstance(dtype, pd.CategoricalDtype) and value not in dtype.categories:
         return pd.Series(np.asarray(column), column.index, name=column.name)
+    if hasattr(dtype, "index_type") and not isinstance(value, str):
+        return column.cast(dtype.value_type)
     return column
 
 

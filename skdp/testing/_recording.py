@@ -175,7 +175,13 @@ class _Noise(np.ndarray):
             dtype = object if is_sum else _find_dtype(array)
             arrays.append(np.asarray(array).astype(dtype))
         result = getattr(ufunc, method)(*arrays, **options)
-        if is_sum:
+        # Sums with Python integers stay Python integers, which may exceed 64 bits.
+        is_exact = any(
+            np.asarray(array).dtype.kind == "O"
+            for array in inputs
+            if type(array) is not _Noise
+        )
+        if is_sum and not is_exact:
             result = result.astype(_find_dtype(result))
         if out:
             out[0][...] = result

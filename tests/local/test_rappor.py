@@ -97,7 +97,7 @@ class TestChannel:
         expected = [int.from_bytes(digest[start : start + 8], "big") % 128 for start in range(0, 32, 8)]
         assert hash_word(field, 3, b"string word")[:4].tolist() == expected
         indices = np.concatenate([hash_word(field, 0, b"%d" % word) for word in range(20_000)])
-        assert chisquare(np.bincount(indices, minlength=128)).pvalue > FALSE_ALARM
+        assert chisquare(np.bincount(indices.astype(int), minlength=128)).pvalue > FALSE_ALARM
 
 
 def test_equal_texts_of_different_types_have_equal_bytes():

@@ -332,6 +332,8 @@ CALLED = {
 )
 def test_functions_and_classes_of_a_file_are_not_called(loader, name, monkeypatch):
     calls = []
+    if name == "asarray":
+        pytest.importorskip(CALLED[name], reason="since SciPy 1.18, splines do not have it")
     if name in ("accuracy_score", "mean", "asarray"):
         monkeypatch.setattr(f"{CALLED[name]}.{name}", lambda *values: calls.append(values))
     else:
