@@ -378,9 +378,8 @@ class NoisySums:
         value, error, *_ = self.estimate_means(level)
         distance = np.abs(value - self.bounds.mean(axis=1)) - error
         distance = np.maximum(distance, 0)
-        with np.errstate(
-            over="ignore"
-        ):  # bounds of 1e154 and more have no finite squares
+        # Bounds of 1e154 and more have no finite squares.
+        with np.errstate(over="ignore"):
             return (self._half_widths - distance) * (self._half_widths + distance)
 
     def estimate_moments(self) -> tuple[Floats, Floats, Floats, Floats]:

@@ -372,11 +372,11 @@ class NumberResiduals:
     max_step = 1.0
 
     def __init__(
-        self, bound: int, variance: float = 1.0, *, is_guessed: bool = True
+        self, bound: int, variance: float = 1.0, *, is_guessed: bool = False
     ) -> None:
         """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and their mean square, not in steps.
 
-        `is_guessed` states that they do not follow from counts of residuals that exceed their noise.
+        `is_guessed` states that noise exceeded the counts of residuals, from which both follow.
         """
         self.bound = bound
         self.square = bound**2
@@ -463,7 +463,6 @@ def shrink_bound(
         # deviations.
         limit, variance = before / 2, 0.2 * (before / 2) ** 2
     if limit >= before:
-        residuals.is_guessed &= is_guessed
         return residuals
     bound = int(limit * TARGET_UNIT) + 1
     return NumberResiduals(bound, variance, is_guessed=is_guessed)
