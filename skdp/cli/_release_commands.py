@@ -475,7 +475,8 @@ def run_table(options: argparse.Namespace) -> Path:
         found = frame.to_pandas()
         if options.quality is not None:
             suppress = options.quality == "suppress"
-            found = grade_estimates(found, suppress=suppress)
+            estimates = groups.estimates_
+            found = grade_estimates(found, suppress=suppress, estimates=estimates)
         for name in options.by:
             # pandas would convert integers beside missing values to floats.
             found[name] = pd.Series(frame[name].to_list(), dtype=object)

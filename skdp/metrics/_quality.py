@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import product
 from statistics import NormalDist
 from typing import Any
 
@@ -18,9 +19,16 @@ from skdp.tables import choose_library, convert_frame, is_frame
 LETTERS = {"A": 0.05, "B": 0.10, "C": 0.15, "D": 0.25, "E": 1 / 3}
 WORST = "F"
 
+# Names of the columns after an estimate; medians have no standard error.
+PARTS = ("std_error", "lower", "upper")
+
 
 def grade_estimates(
-    table: Any, *, suppress: bool = False, confidence_level: float = 0.95
+    table: Any,
+    *,
+    suppress: bool = False,
+    confidence_level: float = 0.95,
+    estimates: Iterable[str] | None = None,
 ) -> Any:
     """Add quality letters to a table of estimates, by their coefficients of variation.
 
@@ -33,6 +41,10 @@ def grade_estimates(
         If True, estimates of quality F, with their standard errors and intervals, are missing in the result.
     confidence_level : float, default=0.95
         Coverage of the intervals of estimates without a standard error, such as medians.
+    estimates : iterable of str, optional
+        Columns with estimates, such as ``estimates_`` of `DPGroupBy`. By default, the columns that are followed by
+        their interval, ``<estimate>_lower`` and ``<estimate>_upper`` or ``lower`` and ``upper``, from the first one
+        with a standard error. Keys are before it, so a key may be named like a bound.
 
     Returns
     -------
@@ -88,31 +100,46 @@ def grade_estimates(
         raise TypeError(f"`table` must be a dataframe, got {type(table).__name__}.")
     frame = nw.from_native(table, eager_only=True).to_pandas().copy()
     names = list(map(str, frame))
-    prefixes = []
-    for name, following in pairwise(names):
-        if name.endswith("lower") and following == f"{name[:-5]}upper":
-            prefixes.append(name[:-5])
-    if not prefixes or any(f"{prefix}quality" in names for prefix in prefixes):
+    blocks = _find_blocks(names, estimates)
+    added = [f"{prefix}quality" for *_, prefix in blocks]
+    if (not blocks and estimates is None) or not set(names).isdisjoint(added):
         raise ValueError(
             "`table` must have columns with intervals, and no quality letters, got "
             f"{names}."
         )
-    for prefix in prefixes:
-        # An estimate, its standard error if it has one, and its interval are neighbors.
-        names = list(map(str, frame))
-        end = names.index(f"{prefix}upper")
-        has_error = names[end - 2].endswith("std_error")
-        part = frame.columns[end - 2 - has_error : end + 1]
+    # From the last one, so that new columns do not move the other ones.
+    for start, end, prefix in reversed(blocks):
+        part = frame.columns[start:end]
         letters = _grade(frame[part].astype(float).to_numpy(), z)
         if suppress:
             whole = frame[part].select_dtypes("integer")
             frame = frame.astype(dict.fromkeys(whole, "Int64"))
             frame.loc[letters == WORST, part] = None
-        frame.insert(end + 1, f"{prefix}quality", letters)
+        frame.insert(end, f"{prefix}quality", letters)
     library = choose_library(table)
     if library == "pyarrow":
         return nw.from_native(frame, eager_only=True).to_arrow()
     return convert_frame(frame, library)
+
+
+def _find_blocks(
+    names: list[str], estimates: Iterable[str] | None
+) -> list[tuple[int, int, str]]:
+    """Return the slice of each estimate with its error and interval, and the prefix of the names of its interval."""
+    blocks: list[tuple[int, int, str]] = []
+    for start, name in enumerate(names):
+        for prefix, parts in product((f"{name}_", ""), (PARTS, PARTS[1:])):
+            end = start + 1 + len(parts)
+            is_block = names[start + 1 : end] == [prefix + part for part in parts]
+            # A standard error before an interval is a part of the estimate before it.
+            if is_block and not (blocks and start < blocks[-1][1]):
+                blocks.append((start, end, prefix))
+    if estimates is not None:
+        chosen = set(estimates)
+        return [block for block in blocks if names[block[0]] in chosen]
+    with_error = [block for block in blocks if block[1] - block[0] == 4]
+    first = with_error[0][0] if with_error else 0
+    return [block for block in blocks if block[0] >= first]
 
 
 def _grade(numbers: Floats, z: float) -> NDArray[np.object_]:

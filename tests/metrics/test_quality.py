@@ -93,6 +93,52 @@ def test_column_of_a_key_is_no_interval():
     assert graded["count_quality"].to_list() == ["C"]
 
 
+BANDS = {"age": [20, 40], "age_lower": [20, 40], "age_upper": [40, 60], "lower": [0], "upper": [1]}
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (DPGroupBy, ["age_lower", "age_upper"]),
+        (DPGroupBy, ["age", "age_lower", "age_upper"]),
+        (DPGroupBy, ["age", "lower", "upper"]),
+        (DPHistogram, ["age", "age_lower", "age_upper"]),
+    ],
+)
+def test_keys_named_like_an_interval_are_no_estimates(model, names):
+    """Numbers of bands had letters, and were suppressed as estimates of noise."""
+    keys = {name: BANDS[name] for name in names}
+    rows = pl.DataFrame({name: np.repeat(values[0], 50) for name, values in keys.items()})
+    of_groups = {"by": names, "keys": keys, "statistics": "count"}
+    parameters = of_groups if model is DPGroupBy else {"domain": keys}
+    table = model(1.0, random_state=0, **parameters).fit(rows).to_frame()
+    letter = "count_quality" if model is DPGroupBy else "quality"
+    for given in (table, table.to_pandas(), table.to_arrow()):
+        graded = pl.DataFrame(grade_estimates(given, suppress=True))
+        assert graded.columns == [*table.columns, letter]
+        assert graded.select(names).equals(table.select(names))
+        assert graded["count"].null_count() > 0
+
+
+def test_estimates_of_a_release_are_given_by_name():
+    """A key and its bounds are like a median with its interval, if no estimate has a standard error."""
+    names = ["age", "age_lower", "age_upper"]
+    keys = {name: BANDS[name] for name in names}
+    rows = pd.DataFrame({name: np.repeat(BANDS[name], 100) for name in names} | {"x": np.arange(200.0)})
+    model = DPGroupBy(5.0, by=names, keys=keys, bounds=(0.0, 200.0), statistics="median", random_state=0)
+    model.fit(pl.from_pandas(rows))
+    graded = grade_estimates(model.to_frame(), estimates=model.estimates_)
+    assert graded.columns == [*model.to_frame().columns, "x_median_quality"]
+
+
+@pytest.mark.parametrize("name", ["count_quality", "x_median_quality"])
+def test_key_named_like_a_letter_is_an_error_of_fit(name):
+    rows = pd.DataFrame({name: ["a"], "x": [1.0]})
+    model = DPGroupBy(1.0, by=name, keys={name: ["a"]}, bounds=(0.0, 1.0), statistics=["count", "median"])
+    with pytest.raises(ValueError, match=f"must have different names, got '{name}' twice"):
+        model.fit(rows)
+
+
 @pytest.mark.parametrize(
     ("table", "error", "match"),
     [

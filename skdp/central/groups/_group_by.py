@@ -481,12 +481,13 @@ class DPGroupBy(WeightedStatistic):
         return rows.select(measured)
 
     def _result_names(self, measured: Sequence[Any]) -> list[Any]:
-        """Return the names of the columns of `to_frame`, without the keys."""
+        """Return the names of the columns of `to_frame`, without the keys, and of the quality letters."""
         names = [COUNT] if COUNT in self._statistics else []
         for column in measured:
             for statistic in [*self._sum_statistics, *self._probabilities]:
                 names.append(f"{column}_{statistic}")
-        return [name + suffix for name in names for suffix in SUFFIXES]
+        suffixes = (*SUFFIXES, "_quality")
+        return [name + suffix for name in names for suffix in suffixes]
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         return None if list(self._statistics) == [COUNT] else self.bounds
