@@ -343,15 +343,25 @@ def _has_integer_dtype(column: Any) -> bool:
     return bool(nw.from_native(column, series_only=True).dtype.is_integer())
 
 
-def count_texts(table: Table) -> list[Counter[str | None]]:
-    """Count the strings and missing values of each column of a table."""
-    return list(map(_count_texts, table.columns))
+def count_texts(table: Table, *, strict: bool = False) -> list[Counter[str | None]]:
+    """Count the strings and missing values of each column of a table; other objects are an error if `strict`.
+
+    The error reveals that such a record exists.
+    """
+    counts = list(map(_count_texts, table.columns))
+    for name, column, counted in zip(table.names, table.columns, counts, strict=True):
+        if strict and counted.total() < len(column):
+            raise ValueError(
+                f"Column {name!r} must have text, got other Python objects. Convert "
+                "numbers and dates to text, or set handle_unknown='ignore' to exclude "
+                "rows with other objects."
+            )
+    return counts
 
 
 def _count_texts(column: Any) -> Counter[str | None]:
     """Count strings and missing values; ignore other objects."""
-    # An error for other objects would reveal that such a record exists. Methods of
-    # subclasses of str are not called, because they may run any code.
+    # Methods of subclasses of str are not called, because they may run any code.
     values = to_object_list(column)
     if set(map(type, values)) <= {str, float, type(None)}:
         pairs: Iterable[tuple[Any, int]] = Counter(values).items()

@@ -222,6 +222,15 @@ def fit(**parameters):
     return DPGroupBy(1.0, **given).fit(rows)
 
 
+def test_key_named_statistic_has_its_own_level():
+    """Two levels of the index had one name, so that reset_index failed."""
+    rows = pd.DataFrame({"statistic": ["a", "b"] * 50})
+    model = DPGroupBy(1.0, by="statistic", keys={"statistic": ["a", "b"]}, statistics="count", random_state=0)
+    table = compare_groups(clone(model).fit(rows), model.fit(rows)).reset_index()
+    assert list(table)[:2] == ["statistic_", "statistic"]
+    assert table["statistic"].tolist() == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [

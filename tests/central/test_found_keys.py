@@ -3,6 +3,8 @@
 import itertools
 import math
 import re
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -149,6 +151,13 @@ def test_nothing_frequent_gives_the_missing_key():
     assert model.to_frame()["count"].iloc[0] < 15
 
 
+@pytest.mark.filterwarnings(NOTHING)
+def test_missing_key_alone_is_text():
+    table = make(random_state=0).fit(pl.from_pandas(make_rows({"a": 1}))).to_frame()
+    assert table["k"].dtype == pl.String
+    assert table["k"].to_list() == [None]
+
+
 def test_lazy_frames_give_the_same_release():
     rows = pl.from_pandas(make_rows({"x": 90, "y": 40}))
     found = [make(random_state=3).fit(given).to_frame() for given in (rows, rows.lazy())]
@@ -186,6 +195,30 @@ def test_mistakes_are_raised_before_the_charge(parameters, rows, match):
     with pytest.raises(ValueError, match=match):
         make(ledger=ledger, **parameters).fit(table)
     assert ledger.spent.epsilon == 0
+
+
+OBJECTS = {
+    "dates": [date(2024, 1, 1), date(2024, 2, 1)],
+    "decimals": [Decimal("1.5"), Decimal("2.5")],
+    "bytes": [b"a", b"b"],
+    "lists": [["a"], ["b"]],
+    "codes": [1, 2, "x"],
+}
+
+
+@pytest.mark.parametrize("values", OBJECTS.values(), ids=OBJECTS)
+def test_objects_that_are_not_text_are_an_undeclared_key(values):
+    """They were excluded without a word, and the only group had no rows."""
+    rows = pd.DataFrame({"k": pd.Series([*values, "y", None] * 100, dtype=object)})
+    ledger = PrivacyLedger(9.0, delta=1e-5)
+    with pytest.raises(ValueError, match="Column 'k' must have text, got other Python objects") as raised:
+        make(ledger=ledger).fit(rows)
+    assert "2024" not in str(raised.value)
+    assert ledger.spent.epsilon == 0
+    table = make(handle_unknown="ignore", random_state=0).fit(rows).to_frame()
+    texts = [value for value in values if isinstance(value, str)]
+    assert table.index.tolist() == [*texts, "y", None]
+    assert table["count"].tolist() == pytest.approx([100] * len(table), abs=20)
 
 
 def test_weights_are_refused():

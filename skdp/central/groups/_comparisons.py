@@ -56,8 +56,9 @@ def compare_groups(
     -------
     pandas.DataFrame
         Row for each group and statistic (count, mean, sum and quantiles), or for each statistic of a `pair`, with the
-        columns ``first, second, change, std_error, lower, upper, p_value``. The p-value is for the hypothesis of no
-        change, with and without `ratio`. Numbers that were not released are missing.
+        columns ``first, second, change, std_error, lower, upper, p_value``. The first level of the index is
+        ``statistic``, or ``statistic_`` if a key has this name. The p-value is for the hypothesis of no change, with
+        and without `ratio`. Numbers that were not released are missing.
 
     Raises
     ------
@@ -122,7 +123,10 @@ def compare_groups(
         parts = before[name][:, groups[0]], after[name][:, groups[1]]
         columns = _compare(*parts, level=level, ratio=ratio)
         tables[name] = pd.DataFrame(columns, index=cells)
-    table = pd.concat(tables, names=["statistic"])
+    level_name = "statistic"
+    while level_name in first._domain.columns:
+        level_name += "_"
+    table = pd.concat(tables, names=[level_name])
     return table if pair is None else table.droplevel(1)
 
 

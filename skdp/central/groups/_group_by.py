@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from fractions import Fraction
+from functools import partial
 from itertools import compress, product
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -143,7 +144,8 @@ class DPGroupBy(WeightedStatistic):
         If False, quantiles have no intervals, which otherwise get half of the budget of quantiles or more. Other
         intervals are free.
     handle_unknown : {"error", "ignore"}, default="error"
-        How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
+        How `fit` handles an undeclared key, or with ``keys="auto"`` a Python object that is neither text nor missing.
+        ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
     max_weight : float, optional
         The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     confidence_level : float, default=0.95
@@ -186,7 +188,8 @@ class DPGroupBy(WeightedStatistic):
     distribution of the fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. The
     number of rows of each group is protected too. Values are placed on a grid of 2**30 steps between the bounds and
     summed as integers, and noise is drawn exactly. Not covered: an error under ``handle_unknown="error"`` reveals
-    that some key is not declared.
+    that some key is not declared (or not text), and an error of quantiles that a column with whole bounds has a
+    fraction.
 
     A record is in one group. It changes the number of rows of the group by 1. For each column, it changes the number of
     values by at most 1, and the sum of their distances from the middle of the bounds by at most half of the width of
@@ -604,7 +607,8 @@ class DPGroupBy(WeightedStatistic):
             raise ValueError(
                 f"Column {self.by!r} must be text with keys='auto'. Convert it to text."
             )
-        (counts,) = keys.count_texts(count_texts)
+        strict = self.handle_unknown == "error"
+        (counts,) = keys.count_texts(partial(count_texts, strict=strict))
         texts = sort_texts({*counts, None})
         return texts, np.array([[counts[text]] for text in texts], object)
 

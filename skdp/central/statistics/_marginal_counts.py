@@ -263,6 +263,8 @@ def make_label_decoders(domain: Domain, library: Any) -> list[Callable[[Codes], 
     decoders = []
     for name in domain.columns:
         with name_column_in_errors(name):
-            labels = Categories(domain[name].labels)
-            decoders.append(call_safely(find_decoder, labels, library, None))
+            labels = domain[name].labels
+            # Missing alone is text, as the other keys that may be found.
+            values = Categories([None, ""] if list(labels) == [None] else labels)
+            decoders.append(call_safely(find_decoder, values, library, None))
     return decoders
