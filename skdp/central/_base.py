@@ -409,11 +409,6 @@ class CentralStatistic(CentralEstimator):
         bounded = self._select_bounded(rows).names
         bounds = self._declared_bounds(bounded)
         plan = self._plan(rows, budget, bounds)
-        if plan.protected_columns and rows.n_rows == 0:
-            raise ValueError(
-                "X must have at least one row if the number of rows is public, got 0."
-            )
-
         limits = None if bounds is None else parse_bounds(bounds, bounded)
 
         # Charge. The plan has the integers that a release requires, so the rows are freed.
@@ -582,8 +577,8 @@ class WeightedStatistic(CentralStatistic):
             Ignored.
         sample_weight : array-like of shape (n_samples,) or column name, optional
             Private weight of each row, such as the inverse of its sampling probability: a row counts as so many rows.
-            Weights are clipped to [0, `max_weight`], and a missing weight is 0. A column name excludes this column from
-            the statistics. For a large table, the name of a column.
+            Larger weights than `max_weight` are clipped, and a missing weight is 0. A column name excludes this column
+            from the statistics. For a large table, the name of a column.
         person : array-like of shape (n_samples,) or column name, optional
             Person of each row: an array, or the name of a column of X, which is then excluded from the statistics. At
             most `max_rows_per_person` rows of each person are used, chosen at random, and the guarantee covers all rows
@@ -598,8 +593,8 @@ class WeightedStatistic(CentralStatistic):
         ------
         TypeError, ValueError
             If a parameter is out of range, a declaration does not fit the columns, or X is 1-D, sparse, not numeric
-            where it must be, or contains values that the estimator does not accept; or if `sample_weight` or `person`
-            is a series with the row labels of X in another order.
+            where it must be, or contains values that the estimator does not accept; or if a weight is negative (which
+            reveals it), or `sample_weight` or `person` is a series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover the release.
 

@@ -149,7 +149,7 @@ class LinearModel(SupervisedStatistic):
             Private target, without missing values, which `guarantee_` lists under its name, or as ``"target"``.
         sample_weight : array-like of shape (n_samples,) or column name, optional
             Private weight of each row, such as the inverse of its sampling probability: a row counts as so many rows.
-            Weights are clipped to [0, `max_weight`], and a missing weight is 0.
+            Larger weights than `max_weight` are clipped, a missing weight is 0, and an error reveals a negative weight.
         person : array-like of shape (n_samples,) or column name, optional
             Person of each row, who is protected with all rows. At most `max_rows_per_person` rows of each person are
             used, chosen at random. A column that `y`, `sample_weight` or `person` names is not a feature.

@@ -575,7 +575,8 @@ class PublicRows:
         # The sums over all rows are public, and noise must not exclude a class.
         sums += (totals - sums.sum(axis=1, keepdims=True)) / n_classes
         n_rows = totals[-1, 0]
-        counts = np.clip(sums[-1], 0.5, n_rows - 0.5)
+        smallest = min(0.5, n_rows / 4)
+        counts = np.clip(sums[-1], smallest, n_rows - smallest)
         sums[-1] = counts * n_rows / counts.sum()
 
         # The loss depends on the classes of rows through these sums only. So each row gets
@@ -868,6 +869,16 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self, rows: Batches, weights: Floats, budget: PrivacyBudget
     ) -> Plan:
         """Plan the release of a private target of public rows, by noisy sums of the columns over each class."""
+        if not len(weights):
+            raise ValueError(
+                "X must have at least one row with protect='target', got 0."
+            )
+        if not weights.any():
+            raise ValueError(
+                "`sample_weight` must have a weight > 0 with protect='target', got none."
+            )
+        # Tiny weights would have variances of 0.
+        weights = weights / weights.max()
         public = PublicRows(rows.features, weights, fit_intercept=self.fit_intercept)
         classes = Classes(rows, self.classes)
         codes = classes.codes(rows.target.table.columns[0])

@@ -207,9 +207,14 @@ def sum_groups(
 def read_weights(table: Table, max_weight: float) -> Floats:
     """Return the weights of rows, the last column of a table, divided by the largest weight: numbers from 0 to 1.
 
-    Weights outside of the bounds are clipped, and missing weights are 0.
+    Larger weights are clipped, missing weights are 0, and an error reveals that a weight is negative.
     """
     (weights,) = read_values(select_columns(table, table.names[-1:]))
+    if (weights < 0).any():
+        raise ValueError(
+            "`sample_weight` must be >= 0, got a negative weight. Set negative weights "
+            "to 0, which excludes their rows."
+        )
     clipped: Floats = np.clip(np.nan_to_num(weights, nan=0.0), 0.0, max_weight)
     return clipped / max_weight
 

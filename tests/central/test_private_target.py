@@ -33,6 +33,27 @@ def rows(seed, n_rows, n_columns=3):
     return np.hstack([X, X[:, :1] + X[:, 1:2], np.ones((n_rows, 1))])
 
 
+@pytest.mark.parametrize("weight", [0.0, np.nan])
+def test_weights_that_are_all_zero_or_missing_are_an_error_before_the_charge(weight):
+    """The error was raised after the charge, in the words of a noise variance."""
+    ledger = PrivacyLedger(9.0, delta=1e-3, **OF_TARGET)
+    model = binary(max_weight=2.0, ledger=ledger)
+    with pytest.raises(ValueError, match="`sample_weight` must have a weight > 0 with protect='target', got none"):
+        model.fit(rows(0, 20), np.tile([0, 1], 10), sample_weight=np.full(20, weight))
+    assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("weights", [[1.0] + [0.0] * 19, [0.01] * 20, [1e-300] * 20], ids=["one row", "light", "tiny"])
+def test_public_weights_of_any_scale_give_finite_coefficients(weights):
+    model = binary(max_weight=2.0, random_state=0).fit(rows(0, 20), np.tile([0, 1], 10), sample_weight=weights)
+    assert np.isfinite(model.coef_).all()
+
+
+def test_table_without_rows_is_an_error():
+    with pytest.raises(ValueError, match="X must have at least one row with protect='target', got 0"):
+        binary().fit(np.empty((0, 2)), np.empty(0, int))
+
+
 class TestPrivacy:
     """The noise covers the change by another target of one row: replayed, with shifted noise."""
 

@@ -188,8 +188,8 @@ class DPGroupBy(WeightedStatistic):
     distribution of the fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. The
     number of rows of each group is protected too. Values are placed on a grid of 2**30 steps between the bounds and
     summed as integers, and noise is drawn exactly. Not covered: an error under ``handle_unknown="error"`` reveals
-    that some key is not declared (or not text), and an error of quantiles that a column with whole bounds has a
-    fraction.
+    that some key is not declared (or not text), an error of quantiles that a column with whole bounds has a fraction,
+    and an error of weights that one is negative.
 
     A record is in one group. It changes the number of rows of the group by 1. For each column, it changes the number of
     values by at most 1, and the sum of their distances from the middle of the bounds by at most half of the width of
