@@ -244,13 +244,19 @@ def list_or_cut(
 def describe_texts(texts: Sequence[str]) -> str:
     """Describe texts that look like numbers, as a clause for a message; empty for other texts."""
     n_numbers = sum(not text.strip(_NUMBER_CHARACTERS) for text in texts)
-    is_plain = all(text.replace(".", "").isdecimal() for text in texts)
-    if 2 * n_numbers < len(texts) or is_plain:
+    if 2 * n_numbers < len(texts) or all(map(_is_number, texts)):
         return ""
     return (
         ", which are numbers with other text, such as a unit, a thousands separator or "
         "a mark for missing values: write plain numbers"
     )
+
+
+def _is_number(text: str) -> bool:
+    """Check if a text is a number."""
+    with suppress(ValueError):
+        return not math.isnan(float(text))
+    return False
 
 
 def are_date_codes(values: Sequence[Any]) -> bool:

@@ -41,9 +41,12 @@ _BOOLS = {
 }
 # fmt: on
 
-# Strings that are inferred to be numbers. Codes such as 007 and 1E5 are text.
+# Strings that are inferred to be numbers, as pandas, Polars, Spark (1.25E7), readr (1e5)
+# and Excel (1E+05) write them. Codes such as 007 and 1E5 are text.
 _NUMBER = re.compile(
-    r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?[Ii]nf(?:inity)?", re.A
+    r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:[eE][+-]\d{1,3})?"
+    r"|-?\d(?:\.\d+[eE]|e)\d{1,3}|-?[Ii]nf(?:inity)?",
+    re.A,
 )
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
 

@@ -1,6 +1,7 @@
 """``skdp draft-domain``: columns that a release can use, and comments on all other columns."""
 
 import datetime as dt
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,27 @@ def test_numbers_with_other_text_are_described(text):
     assert "numbers with other text" not in draft_frame(
         pd.DataFrame({"sex": ["f", "m"] * 300, "code": [f"K{row % 300}" for row in range(ROWS)]})
     )
+
+
+@pytest.mark.parametrize(
+    ("texts", "rows"),
+    [
+        (["3.4e-6", "3e-6", "2e+7"], ROWS),
+        (["3.4E-6", "3.0E-6", "2.0E7"], ROWS),
+        (["3.4e-6", "3e-6", "2e7"], ROWS),
+        (["3.4E-6", "3e-6", "2e7"], 66_000),  # more values than a draft keeps
+    ],
+)
+def test_numbers_of_polars_spark_and_readr_are_drafted(tmp_path, texts, rows):
+    rates = [*(f"{row / rows:.5f}" for row in range(1, rows)), *texts]
+    text = draft_csv(tmp_path / "in.csv", "rate,sex", *(f"{rate},{'fm'[i % 2]}" for i, rate in enumerate(rates)))
+    assert tomllib.loads(text)["columns"]["rate"] == {"low": 0.0, "high": 2e7, "real": True}
+
+
+def test_numbers_with_two_spellings_are_not_described_as_other_text():
+    drafted = draft_csv("in.csv", "rate,sex", *(f"-{row}.5{'0' * (row % 2)},f\n-{row}.50,m" for row in range(ROWS)))
+    (line,) = [line for line in drafted.splitlines() if "'rate'" in line]
+    assert "numbers with other text" not in line
 
 
 def codes(first, last, text_format):

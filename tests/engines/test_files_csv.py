@@ -87,6 +87,8 @@ def test_codes_are_drafted_as_text(tmp_path):
         "": ["a", "b", "c"],
         "amount": ["12.50", "3", "-0.25"],
         "float": ["1e-05", "1e+06", ".5"],
+        "short": ["3e-4", "1.25E7", "1e5"],
+        "Excel": ["1E-05", "2.5E+10", "-3E-6"],
         "whole": ["3", " 4", "-5"],
         "gaps": ["3", "NA", ""],
         "truth": ["True", "False", ""],
@@ -99,6 +101,7 @@ def test_codes_are_drafted_as_text(tmp_path):
     texts = list(columns)[:8]
     assert {name: set(drafted[name].values) for name in texts} == {name: {*columns[name]} for name in texts}
     numbers = {"amount": {12.5, 3, -0.25}, "float": {1e-5, 1e6, 0.5}, "whole": {3, 4, -5}, "gaps": {3, None}}
+    numbers |= {"short": {3e-4, 1.25e7, 1e5}, "Excel": {1e-5, 2.5e10, -3e-6}}
     assert {name: set(drafted[name].values) for name in numbers} == numbers
     assert set(drafted["truth"].values) == {True, False, None}
     assert len(drafted["day"].values) == 3
