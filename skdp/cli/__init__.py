@@ -138,9 +138,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return 0
     except BudgetExceeded as error:
+        text = str(error)
+        if getattr(options, "guess", None) is not None:
+            text = text.replace("`epsilon`", "`guess`")
         text = (
-            f"ledger {options.ledger}: {error} --budget and --budget-delta are the "
-            "budget of a new ledger."
+            f"ledger {options.ledger}: {text} --budget and --budget-delta, or "
+            "--budget-guess, are the budget of a new ledger."
         )
         command.exit(3, _format(text, command))
     except BrokenPipeError:

@@ -97,6 +97,21 @@ def write_table(path: Path, table: pd.DataFrame, n_keys: int) -> None:
     write_text(path, format_csv([cells.columns, *cells.to_numpy().tolist()]))
 
 
+def check_new_files(options: argparse.Namespace, **files: Any) -> None:
+    """Raise an error if two options name one file: OUT, --ledger, and the options of `files`."""
+    ledger = options.ledger if isinstance(options.ledger, Path) else None
+    names: dict[Path, str] = {}
+    for name, file in {"out": options.out, **files, "ledger": ledger}.items():
+        if file is None:
+            continue
+        other = names.setdefault(Path(file).resolve(), name)
+        if other != name:
+            raise ValueError(
+                f"`{other}` and `{name}` must be different files, got {str(file)!r} for "
+                "both."
+            )
+
+
 def check_csv(path: Path | None) -> None:
     """Raise an error unless the name of a new file for a table, if any, ends in .csv."""
     if path is not None and path.suffix != ".csv":
@@ -128,6 +143,7 @@ def run_privatize(options: argparse.Namespace) -> Path:
     """Privatize the rows of a table and write the reports; return the path of the new file."""
     check_path(options.out, "out")
     path = _choose_protocol_path(options)
+    check_new_files(options, save=path, new_key=options.new_key)
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
     # All errors of options are raised before the charge, because no row has been read.
@@ -364,6 +380,8 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         return _sample_model(options)
     _check_synthesis(options)
     check_path(options.out, "out")
+    _, events_out = options.events or (None, None)
+    check_new_files(options, save=options.save, events_out=events_out)
     domain = load_domain_file(options.domain)
     files = _open_tables(options, domain)
     print_unit(options)
@@ -373,14 +391,14 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     parameters["ledger"] = open_ledger(options)
     n_rows = options.max_rows_per_person
     parameters["max_rows_per_person"] = 1 if n_rows is None else n_rows
-    if options.events is not None:
-        check_path(options.events[1], "events_out")
+    if events_out is not None:
+        check_path(events_out, "events_out")
         linked = DPLinkedSynthesizer(
             **parameters, person=options.person, order_by=options.order_by
         )
-        targets = [options.out, options.events[1]]
+        targets = [options.out, events_out]
         synthesize_linked_files(files, targets, linked, options.n_samples)
-        print_text(f"{linked.guarantee_}\nWrote {options.events[1]}")
+        print_text(f"{linked.guarantee_}\nWrote {events_out}")
         return Path(options.out)
     synthesizer = DPMarginalSynthesizer(
         **parameters, marginals=options.marginals, target=options.target
@@ -453,6 +471,7 @@ def run_table(options: argparse.Namespace) -> Path:
     max_weight = _find_max_weight(options.weight, domain)
     check_path(options.out, "out")
     check_page(options, "statement")
+    check_new_files(options, statement=options.statement)
     columns = [*options.by, *options.columns]
     others = [options.weight, options.person]
     names = [*columns, *(name for name in others if name is not None)]

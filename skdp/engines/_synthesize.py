@@ -161,8 +161,6 @@ def synthesize_linked_files(
     """
     check_n_samples(n_persons, "n_persons")
     paths = list(map(check_destination, destinations))
-    if paths[0] == paths[1]:
-        raise ValueError("Synthetic people and events must be in different files.")
     domain = synthesizer._declared
     files[1].check_columns(set(domain.columns) - set(files[0].header))
     rows = []

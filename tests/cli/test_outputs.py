@@ -116,6 +116,33 @@ def test_two_processes_with_one_output_charge_once(command, capsys, monkeypatch)
     assert len(PrivacyLedger(path="ledger").charges()) == 1
 
 
+PERMANENT = ["--person", "id", "--new-key"]
+# Options that name the file of OUT, or of another option, a second time.
+SHARED_FILES = {
+    "privatize --save": ("privatize", ["--save", "out.csv"], "OUT and --save"),
+    "privatize --new-key": ("privatize", [*PERMANENT, "out.csv"], "OUT and --new-key"),
+    "privatize --save --new-key": ("privatize", ["--save", "./key", *PERMANENT, "key"], "--save and --new-key"),
+    "key as protocol": ("privatize", [*PERMANENT, "out.csv.protocol.json"], "--save and --new-key"),
+    "key as ledger": ("privatize", [*PERMANENT, "new", "--ledger", "new", "--budget", 1], "--new-key and --ledger"),
+    "synthesize --save": ("synthesize", ["--save", "out.csv"], "OUT and --save"),
+    "table --ledger": ("table", ["--by", "sex", "--ledger", "out.csv", "--budget", 1], "OUT and --ledger"),
+    "table --statement": (
+        "table",
+        ["--by", "sex", "--statement", "new.html", "--ledger", "new.html", "--budget", 1],
+        "--statement and --ledger",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHARED_FILES)
+def test_one_file_of_two_options_raises_before_anything_is_written(case, capsys):
+    command, words, names = SHARED_FILES[case]
+    files = list_files()
+    error = refuse(capsys, command, "people.csv", "out.csv", "--domain", "domain.toml", "--epsilon", 1, *words)
+    assert f"error: {names} must be different files, got" in error
+    assert list_files() == files
+
+
 LONG = [f"{index} {'x' * 1500}" for index in range(90)]
 LARGE_OUTPUTS = {
     "draft-domain": ["draft-domain", "long.csv", "out.toml"],

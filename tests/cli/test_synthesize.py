@@ -116,13 +116,31 @@ def test_ledger_is_created_charged_and_enforced(table, domain, tmp_path, capsys)
             {"epsilon": 3},
             ["table", "--by", "sex", "--guess", 0.6],
             "requires delta 1e-06, but the ledger has 0.0 of 0.0 left. Use a new ledger with a larger --budget-delta. "
-            "--budget and --budget-delta are the budget of a new ledger.",
+            "--budget and --budget-delta, or --budget-guess, are the budget of a new ledger.",
         ),
         (
             {"epsilon": 3, "relation": "replace"},
             ["synthesize", "--epsilon", 2],
             "requires epsilon 4.0 for relation 'replace', but the ledger has 3.0 of 3.0 left. "
-            "--budget and --budget-delta are the budget of a new ledger.",
+            "--budget and --budget-delta, or --budget-guess, are the budget of a new ledger.",
+        ),
+        (
+            {"guess": 0.6},
+            ["table", "--by", "sex", "--guess", 0.7],
+            "Decrease --guess, or use a ledger with a larger budget. "
+            "--budget and --budget-delta, or --budget-guess, are the budget of a new ledger.",
+        ),
+        (
+            {"guess": 0.6},
+            ["table", "--by", "sex", "--epsilon", 2],
+            "Decrease --epsilon, or use a ledger with a larger budget. "
+            "--budget and --budget-delta, or --budget-guess, are the budget of a new ledger.",
+        ),
+        (
+            {"epsilon": 1, "delta": 1e-6},
+            ["table", "--by", "sex", "--guess", 0.9],
+            "Decrease --guess, or use a ledger with a larger budget. "
+            "--budget and --budget-delta, or --budget-guess, are the budget of a new ledger.",
         ),
     ],
 )
@@ -163,7 +181,7 @@ def test_delta_without_budget_raises_before_reading(table, domain, tmp_path, cap
         with pytest.raises(SystemExit) as caught:
             run(table, tmp_path / "one.csv", domain, *words)
         assert caught.value.code == 3
-        assert "--budget and --budget-delta are the budget of a new ledger" in capsys.readouterr().err
+        assert "--budget-guess, are the budget of a new ledger" in capsys.readouterr().err
     assert PrivacyLedger(path=ledger).spent.epsilon == 0
     monkeypatch.undo()
     new = ["--ledger", tmp_path / "new.sqlite", "--budget", 6, "--budget-delta", 1e-8]
@@ -291,7 +309,7 @@ LINKED_MISTAKES = {
     "--order-by must name a column of events, got 'sex'": ["--order-by", "sex"],
     "--order-by must name a column of events, got 'hour'": ["--order-by", "hour"],
     "--save must not be given with --events": ["--save", "model"],
-    "must be in different files": ["--events", "visits.csv", "out.csv"],
+    "OUT and EVENTS_OUT must be different files": ["--events", "visits.csv", "out.csv"],
     "EVENTS_OUT must be a new file, got 'people.csv'": ["--events", "visits.csv", "people.csv"],
     "visits.csv must have the columns ['town'], which its header lacks": ["--domain", "other.toml"],
     "must have a different id in each row, got missing ids": ["--events", "visits.csv", "events.csv"],
