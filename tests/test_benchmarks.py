@@ -255,8 +255,9 @@ def test_marked_tables_of_a_page_are_of_tasks_and_have_an_end(page, monkeypatch)
     text = page.read_text()
     marked = load_extension().MARKED.findall(text)
     assert len(marked) == text.count("<!-- results: ") == text.count("<!-- end of results -->")
-    for name, task, _ in marked:
+    for name, task, table in marked:
         assert task in load_script(name).TASKS
+        assert table.startswith("| ")  # for readers of the Markdown file
 
 
 def test_marked_table_has_the_newest_rows_of_its_task(monkeypatch):
