@@ -93,6 +93,10 @@ def write_table(path: Path, table: pd.DataFrame, n_keys: int) -> None:
         labels = table[name].astype(object)
         is_value = labels.notna()
         table[name] = labels.where(is_value, name_missing(labels[is_value]))
+    # Weighted counts are floats of whole numbers, which are written without decimals.
+    numbers = table.iloc[:, n_keys:].select_dtypes("float")
+    is_whole = (numbers.isna() | (numbers % 1 == 0) & (numbers.abs() < 1 << 53)).all()
+    table = table.astype(dict.fromkeys(numbers.columns[is_whole], "Int64"))
     cells = table.astype(object).where(table.notna(), None)
     write_text(path, format_csv([cells.columns, *cells.to_numpy().tolist()]))
 
