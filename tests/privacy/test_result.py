@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import re
 
 import pandas as pd
 import pytest
@@ -107,6 +108,33 @@ def test_trust_of_each_charge_is_stated():
     assert ["local" in rows[0], "central" in rows[1]] == [True, True]
     assert page.count('<td data-name="trust">local</td>') == 1
     assert page.count('<td data-name="trust">central</td>') == 1
+
+
+def test_equal_charges_of_a_ledger_are_one_row_of_the_page():
+    """Twelve months of one table had 60 rows and 2,500 words; the record keeps the facts of each column."""
+    ledger = skdp.PrivacyLedger(20.0)
+    names = ["region", "sex", "job", "age", "income"]
+    for month in range(1, 13):
+        charge = PrivacyGuarantee(1.0, relation="add_remove", trust="central", scope=tuple(names), mechanism="Laplace")
+        ledger.charge(charge, f"month {month}")
+    # Another number of columns, or another epsilon, has a row of its own.
+    for epsilon, scope in [(1.0, names[:3]), (0.5, names)]:
+        other = PrivacyGuarantee(epsilon, relation="add_remove", trust="central", scope=tuple(scope))
+        ledger.charge(other, f"survey of {len(scope)}")
+    statement = privacy_statement(ledger)
+    text, page, record = read(statement)
+    assert len(record["columns"]) == len(statement.rows) == 12 * 5 + 3 + 5
+    _, *rows = re.findall("<tr>.*?</tr>", page.partition("<h2>Each column</h2>")[2], re.DOTALL)
+    months = ", ".join(f"month {month}" for month in range(1, 13))
+    for row, columns, steps in zip(
+        rows, [names, names[:3], names], [months, "survey of 3", "survey of 5"], strict=True
+    ):
+        assert f'<th scope="row">{", ".join(columns)}</th>' in row
+        assert f'<td data-name="step">{steps}</td>' in row
+    assert len(re.sub("<style.*</style>|<[^>]*>", " ", page, flags=re.DOTALL).split()) < 900
+    for shown in (text, statement._repr_html_()):
+        assert shown.count("as charged") == 3
+        assert months in shown
 
 
 def test_trust_of_each_estimator_is_stated():

@@ -184,9 +184,9 @@ class PrivacyStatement(JsonRecord):
     @property
     def rows(self) -> pd.DataFrame:
         """The facts as a table."""
-        table = pd.DataFrame(map(_list_fact, self.facts), columns=list(_COLUMNS))
+        table = _make_table(map(_list_fact, self.facts))
         table["column"] = format_row(fact.column for fact in self.facts)
-        return table.astype({"epsilon": float, "delta": float})
+        return table
 
     @property
     def unprotected_columns(self) -> list[str]:
@@ -335,7 +335,8 @@ class PrivacyStatement(JsonRecord):
         >>> "at most 73.2 times in 100" in html
         True
         """
-        return str(_load_template().render(self.to_dict()))
+        columns = _merge_charges(self.facts)
+        return str(_load_template().render(self.to_dict() | {"columns": columns}))
 
     def __str__(self) -> str:
         record = self.to_dict()
@@ -346,17 +347,17 @@ class PrivacyStatement(JsonRecord):
                 label = name.replace("_", " ").capitalize()
                 lines.append(f"{label}:{_format_field(value)}")
         if self.facts:
-            table = self.rows.to_string(
-                index=False, na_rep="", float_format=format_number
-            )
-            lines.insert(1, table)
+            table = _make_table(_merge_charges(self.facts))
+            text = table.to_string(index=False, na_rep="", float_format=format_number)
+            lines.insert(1, text)
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         odds = [] if self.total is None else [self.total.in_odds()]
-        return format_html(self._headline(), [self.rows], *odds, *self.notes)
+        table = _make_table(_merge_charges(self.facts))
+        return format_html(self._headline(), [table], *odds, *self.notes)
 
 
 def _leaves_out(fact: Fact) -> bool:
@@ -396,6 +397,29 @@ def _list_fact(fact: Fact) -> dict[str, Any]:
             row[name] = getattr(fact.guarantee, name)
     names = {"column": format_name(fact.column), "step": fact.step}
     return row | names | {"protection": fact.protection}
+
+
+def _make_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """Return rows of facts as a table."""
+    table = pd.DataFrame(rows, columns=list(_COLUMNS))
+    return table.astype({"epsilon": float, "delta": float})
+
+
+def _merge_charges(facts: Iterable[Fact]) -> list[dict[str, Any]]:
+    """Return facts as rows; equal charges of the same columns are one row, with the names of all columns and steps."""
+    groups: dict[Any, list[Fact]] = {}
+    for fact in facts:
+        key: Any = fact
+        if fact.guarantee is not None and fact.protection == CHARGED:
+            row = _list_fact(fact) | {"column": fact.guarantee.scope, "step": ""}
+            key = tuple(row.values())
+        groups.setdefault(key, []).append(fact)
+    rows = []
+    for group in groups.values():
+        columns = join_names(dict.fromkeys(fact.column for fact in group))
+        steps = ", ".join(dict.fromkeys(fact.step for fact in group))
+        rows.append(_list_fact(group[0]) | {"column": columns, "step": steps})
+    return rows
 
 
 @cache
