@@ -589,6 +589,24 @@ def time_bits(
     return compare_times(call, partial(encoder.transform, rows), table)
 
 
+def time_tally(kind: str, table: int, epsilon: float, seed: int) -> dict[str, float]:
+    """Time the tally of the bits of lists, of words, or of a large table, as a ratio to their own transform."""
+    import skdp
+    from skdp.engines import tally
+
+    encoder, rows = make_encoder(UNARY, 100, table, "object")
+    if kind == "lists":
+        rows = pd.DataFrame({"x": [[value] for value in rows["x"]]})
+        encoder = skdp.SetValuedEncoder(1.0, categories=encoder.domain_).fit(rows)
+    elif kind == "words":
+        encoder = skdp.RapporEncoder(1.0).fit(rows)
+    reports = encoder.transform(rows)
+    call = partial(encoder.tally, reports)
+    if kind == "a large table":
+        call = partial(tally, reports, encoder)
+    return compare_times(call, partial(encoder.transform, rows), table)
+
+
 def time_objects(
     library: str, table: int, epsilon: float, seed: int
 ) -> dict[str, float]:
@@ -654,6 +672,10 @@ WAIT_METHODS = (
         f"{name}, 100 values, {library}, estimate": partial(time_bits, name, library)
         for name in (UNARY, SUBSETS)
         for library in ("category", "polars Enum", "pyarrow")
+    }
+    | {
+        f"bits of {kind}, tally": partial(time_tally, kind)
+        for kind in ("lists", "words", "a large table")
     }
     | {
         f"{library}, transform": partial(time_objects, library)

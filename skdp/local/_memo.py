@@ -127,6 +127,8 @@ def encode_word(value: Any) -> bytes:
         return b"number %d" % value
     if isinstance(value, str) and INTEGER.fullmatch(value):
         return b"number " + value.encode()
+    if type(value) is str:  # as `encode_value`, for the usual type
+        return b"string " + value.encode("utf-8", "surrogatepass")
     if not is_missing(value) and type_of_value(value) not in WORD_TYPES:
         raise ColumnError("contains values that are not text or numbers")
     return encode_value(value)

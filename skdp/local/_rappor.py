@@ -166,28 +166,29 @@ class BloomField(Field):
         drawn: Mask | None,
     ) -> list[Any]:
         # Return the column of cohorts, and the bits, of shape (n_reports, n_bits).
-        return [reports[:, 0], reports[:, 1:].astype(np.uint8)]
+        return [reports[:, 0], reports[:, 1:].astype(np.uint8, copy=False)]
 
     def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:
         # Return the cohort and the bits of the given rows, in an array of shape (n, 1 +
         # n_bits).
         block = parse_integers(stack_columns(columns)[rows])
-        bits = self.oracle.read(block[:, 1:])
+        self.oracle.read(block[:, 1:])
         if not np.isin(block[:, 0], np.arange(self.n_cohorts)).all():
             raise ValueError(
                 f"Column '{self.name}_cohort' must have integers from 0 to "
                 f"{self.n_cohorts - 1}. Pass the output of `transform`."
             )
-        cohorts = block[:, 0].astype(np.min_scalar_type(self.n_cohorts - 1))
-        return np.column_stack([cohorts, bits])
+        return block.astype(np.min_scalar_type(self.n_cohorts - 1), copy=False)
 
     def sums(self, reports: NDArray[Any]) -> Integers:
         # Return the number of reports and the ones of each bit by cohort; (n_cohorts, 1 + n_bits).
         cohorts = reports[:, 0]
-        ones = pd.DataFrame(reports[:, 1:]).groupby(cohorts).sum()
         sums = np.zeros(self.shape, np.int64)
         sums[:, 0] = np.bincount(cohorts, minlength=self.n_cohorts)
-        sums[ones.index, 1:] = ones
+        # The indices of the reports of each cohort.
+        members = np.split(np.argsort(cohorts, kind="stable"), np.cumsum(sums[:-1, 0]))
+        for ones, rows in zip(sums[:, 1:], members, strict=True):
+            reports[rows, 1:].sum(axis=0, out=ones)
         return sums
 
     def parameters(self) -> dict[str, Any]:

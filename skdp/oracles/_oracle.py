@@ -24,13 +24,24 @@ def check_bits(reports: NDArray[Any], k: int) -> Mask:
     if bits.ndim != 2 or bits.shape[1] != k:
         raise ValueError(f"`reports` must have the shape (n, {k}), got {bits.shape}.")
     if bits.dtype.kind in "iu":
-        is_positive = bits.dtype.kind == "u" or bits.min(initial=0) >= 0
-        is_valid = is_positive and bits.max(initial=0) <= 1
+        # Other integers have further binary digits.
+        is_valid = np.bitwise_or.reduce(bits, axis=None) in (0, 1)
     else:
         is_valid = bits.dtype.kind in "bf" and ((bits == 0) | (bits == 1)).all()
     if not is_valid:
         raise ValueError("`reports` must contain only 0 and 1.")
     return bits.astype(np.uint8, copy=False).view(np.bool_)
+
+
+def _count_ones(bits: Mask) -> Integers:
+    """Count the ones in each column."""
+    if bits.strides[0] == 1:  # contiguous columns
+        return np.array(list(map(np.count_nonzero, bits.T)))
+    # 255 ones fit in a byte, and sums of bytes over blocks of rows are vectorized.
+    n_rows, k = len(bits) // 255, bits.shape[1]
+    blocks = bits[: 255 * n_rows].view(np.uint8).reshape(255, n_rows, k)
+    counts = blocks.sum(axis=0, dtype=np.uint8).sum(axis=0, dtype=np.int64)
+    return np.asarray(counts + bits[255 * n_rows :].sum(axis=0))
 
 
 # Number of pairs (record, value) that are processed at once: 4 MB of booleans.
@@ -325,8 +336,7 @@ class FrequencyOracle(LocalMechanism):
         support = np.zeros(self.k, np.int64)
         step = max(1, MAX_BLOCK_CELLS // self.k)
         for start in range(0, len(reports), step):
-            bits = self.supports(reports[start : start + step]).view(np.uint8)
-            support += bits.sum(axis=0, dtype=np.uint32)
+            support += _count_ones(self.supports(reports[start : start + step]))
         return support
 
     def estimate(self, support: ArrayLike, n: int) -> Floats:

@@ -1,5 +1,7 @@
 """Reports are read from any layout of their table, with the same sums."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,6 +22,7 @@ def lay_out(reports):
     yield np.asfortranarray(numbers)
     yield np.repeat(numbers, 2, axis=0)[::2]
     yield np.repeat(numbers, 2, axis=1)[:, ::2]
+    yield np.flip(np.flip(numbers).copy())
     yield pd.DataFrame(np.asfortranarray(numbers), columns=reports.columns)
     yield pd.DataFrame({name: reports[name].copy() for name in reports})
     yield pd.DataFrame(numbers[:, ::-1].copy(), columns=reports.columns[::-1])[list(reports.columns)]
@@ -55,3 +58,28 @@ def test_values_other_than_bits_raise_an_error_in_every_layout(number):
         if "bool" not in str(getattr(table, "dtypes", "")):
             with pytest.raises(ValueError, match="only 0 and 1"):
                 encoder.tally(table)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        skdp.UnaryEncodingTransformer(categories={"x": range(60)}, random_state=0),
+        skdp.SubsetSelectionEncoder(categories={"x": range(60)}, random_state=0),
+        skdp.SetValuedEncoder(categories={"x": range(60)}, random_state=0),
+        skdp.RapporEncoder(random_state=0),
+    ],
+    ids=lambda encoder: type(encoder).__name__,
+)
+def test_bits_in_one_array_are_summed_without_a_copy(encoder):
+    numbers = np.arange(10_000) % 60
+    column = [[number] for number in numbers] if "max_size" in encoder.get_params() else numbers
+    reports = encoder.fit_transform(pd.DataFrame({"x": column}))
+    array = np.asfortranarray(reports)
+    expected = encoder.tally(reports).to_json()
+    for table in (reports, reports[1:-1], reports.to_numpy(), pd.DataFrame(array, columns=reports.columns)):
+        tracemalloc.start()
+        tally = encoder.tally(table)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < array.nbytes / 2
+        assert tally.to_json() == expected or len(table) < len(reports)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from skdp._arrays import Indices, Mask
@@ -89,9 +90,18 @@ def scatter_rows(part: NDArray[Any], rows: Mask) -> NDArray[Any]:
 
 
 def stack_columns(columns: Sequence[Any]) -> NDArray[Any]:
-    """Return an array of shape (n_rows, n_columns)."""
-    # Contiguous columns, which are copied many times as fast as into rows.
-    return np.stack(list(map(np.asarray, columns))).T
+    """Return an array of shape (n_rows, n_columns), a view if the columns are evenly spaced in one array."""
+    arrays = list(map(np.asarray, columns))
+    first = arrays[0]
+    layouts = {(id(array.base), array.dtype, array.strides) for array in arrays}
+    starts = [array.__array_interface__["data"][0] for array in arrays]
+    steps = set(np.diff(starts).tolist())
+    # The base owns the memory of all columns. A frame of bits is one such array, ordered
+    # by rows, so a copy of single columns would read all of its memory for each column.
+    if first.base is None or len(layouts) > 1 or len(steps) != 1:
+        return np.stack(arrays).T
+    shape, strides = (len(first), len(arrays)), (*first.strides, *steps)
+    return as_strided(first, shape, strides, writeable=False)
 
 
 def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
