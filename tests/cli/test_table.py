@@ -316,6 +316,22 @@ def test_printed_table_has_letters_and_no_negative_counts(files):
     assert ".0" not in (files / "suppressed.csv").read_text()
 
 
+@pytest.mark.parametrize("names", [["age_lower", "age_upper"], ["age", "age_lower", "age_upper"]])
+def test_table_of_age_bands_is_written_with_letters_of_its_estimates(names, files):
+    """The file was missing after the charge, or bands had a letter."""
+    bands = {"age": [20, 40], "age_lower": [20, 40], "age_upper": [40, 60]}
+    rows = pd.DataFrame({name: np.repeat(bands[name], 100) for name in names} | {"income": np.arange(200.0)})
+    rows.to_csv(files / "bands.csv", index=False)
+    declared = {name: bands[name] for name in names} | {"income": Interval(0.0, 200.0)}
+    (files / "bands.toml").write_text(Domain(declared).to_toml(), encoding="utf-8")
+    words = ["--domain", files / "bands.toml", "--epsilon", 3, "--ledger", files / "bands.ledger", "--budget", 3]
+    words += ["--by", *names, "--columns", "income", "--statistics", "median", "--quality"]
+    assert call("table", files / "bands.csv", files / "out.csv", *words) == 0
+    found = pd.read_csv(files / "out.csv")
+    assert [name for name in found if name.endswith("quality")] == ["income_median_quality"]
+    assert set(found["age_upper"]) == {40, 60}
+
+
 def test_weighted_counts_beside_suppressed_cells_are_whole_numbers(files):
     domain = DOMAIN | {"weight": Interval(0.0, 250.0)}
     (files / "weights.toml").write_text(domain.to_toml(), encoding="utf-8")
