@@ -589,7 +589,9 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
             support = min(products.eigen[0][0], expected) / products.noise_norm
             reason = explain_dependence(products, units.axes, names, expected)
             if not reason:
-                reason = explain_noise(n_rows, support, MIN_SUPPORT)
+                is_noise = products.sums[-1, -1] < 5 * products.error
+                few = "rows" if is_noise else ""
+                reason = explain_noise(support, MIN_SUPPORT, few=few)
                 if budget.kind == "epsilon" and n_rows > 3 * products.error:
                     warn_of_missing_delta()
         self._set_coefficients(units, coefficients, inference, reason)

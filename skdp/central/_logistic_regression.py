@@ -494,24 +494,32 @@ class Descent:
         is_supported = support > MIN_INFORMATION and min_class > 0
         # The sum of the smaller probabilities of the rows, at most, up to noise.
         n_uncertain = float(information.sums[-1, -1]) + 2 * information.error
-        is_certain = 2 * n_uncertain / self.constant**2 < min_class / 5
+        n_uncertain *= 2 / self.constant**2
+        is_certain = min_class > 0 and n_uncertain < min_class / 5
         # Effects of the columns on logits, in standard deviations.
         to_columns = np.linalg.inv(axes)
         variances = np.diag(to_columns.T @ self.rows.covariance @ to_columns)
         deviations = np.sqrt(variances)
         effects = np.abs(axes @ inference.coefficients[:-1]) * deviations
-        column = names[int(np.argmax(effects))]
-        is_separated = effects.max() > MAX_EFFECT if is_supported else is_certain
-        if is_separated:
+        largest = int(np.argmax(effects))
+        is_infinite = is_supported and effects[largest] > MAX_EFFECT
+        if is_infinite:
+            noise = axes[largest] @ inference.noise[:-1, :-1] @ axes[largest]
+            is_certain = effects[largest] > 2 * deviations[largest] * math.sqrt(noise)
+        if is_certain and (is_infinite or not is_supported):
+            column = names[largest]
             return (
                 f"Column {column!r} and the other columns separate the classes of rows, "
                 "up to noise: their predicted probabilities are 0 or 1, so the "
                 "coefficients have no intervals. Drop a column that determines the class, "
                 "or merge its values"
             )
-        if is_supported:
+        if is_supported and not is_infinite:
             return ""
-        return explain_noise(self.n_rows, support, MIN_INFORMATION)
+        # Second derivatives at a coefficient that is noise are noise, too.
+        support = 0.0 if is_infinite else support
+        few = "" if min_class > 0 else "rows of the rarer class"
+        return explain_noise(support, MIN_INFORMATION, few=few)
 
 
 class PublicRows:

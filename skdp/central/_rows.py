@@ -681,14 +681,29 @@ class Curvature:
         return Curvature(end, self.sums + added, self.predict(end), self.predict)
 
 
-def explain_noise(n_rows: float, support: float, required: float) -> str:
-    """State how many rows are required for intervals, if the smallest eigenvalue in norms of the noise is `support`."""
-    factor = max(required / max(support, required / 100), 1.2)
-    rows = max(math.ceil(factor * n_rows / 100) * 100, 100)
+# Largest factor that `explain_noise` states: about the spectral norm of the noise divided by
+# the largest eigenvalue that can be noise alone.
+MAX_NOISE_FACTOR = 2.5
+
+
+def explain_noise(support: float, required: float, *, few: str = "") -> str:
+    """State the rows that are required for intervals, if the smallest eigenvalue in norms of the noise is `support`.
+
+    `few` names the rows whose number may be noise alone, so that no factor is known.
+    """
+    problem = "The noise is too large for intervals of the coefficients"
+    remedy = "Narrower bounds or fewer columns reduce the noise"
+    if few:
+        return (
+            f"{problem}: it is about as large as the number of {few}. Use more rows or "
+            f"a larger epsilon. {remedy}"
+        )
+    # An eigenvalue that is noise alone has no lower bound, so the factor may be larger.
+    factor = min(max(required / max(support, 1e-9), 1.2), MAX_NOISE_FACTOR)
+    times = math.ceil(10 * factor) / 10
     return (
-        "The noise is too large for intervals of the coefficients: about "
-        f"{rows:,} rows, or an epsilon that is {math.ceil(10 * factor) / 10} times "
-        "as large, are required. Narrower bounds or fewer columns reduce the noise"
+        f"{problem}: at least {times} times as many rows, or an epsilon that is at "
+        f"least {times} times as large, are required. {remedy}"
     )
 
 
