@@ -22,7 +22,11 @@ from skdp.central._logistic_regression import (
     BinaryLoss,
     SoftmaxLoss,
 )
-from skdp.central._rows import choose_residual_limit, count_by_size
+from skdp.central._rows import (
+    RESIDUAL_LIMITS,
+    choose_residual_limit,
+    count_by_size,
+)
 from skdp.central.statistics import (
     Noise,
     is_ordered,
@@ -372,15 +376,23 @@ class NumberResiduals:
     max_step = 1.0
 
     def __init__(
-        self, bound: int, variance: float = 1.0, *, is_guessed: bool = False
+        self,
+        bound: int,
+        variance: float = 1.0,
+        slope: float = 1.0,
+        *,
+        is_guessed: bool = False,
     ) -> None:
-        """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and their mean square, not in steps.
+        """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`.
 
-        `is_guessed` states that noise exceeded the counts of residuals, from which both follow.
+        `variance` is the mean square of the clipped residuals, not in steps. `slope` is the proportion of residuals
+        within the bound. `is_guessed` states that noise exceeded the counts of residuals, from which they follow.
         """
         self.bound = bound
         self.square = bound**2
-        self.row_variance = variance
+        self.variance = variance
+        self.slope = slope
+        self.row_variance = variance / slope**2
         self.is_guessed = is_guessed
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
@@ -389,8 +401,9 @@ class NumberResiduals:
         return differences.astype(float)
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return slopes of 1, and variances that are equal in all bins."""
-        return np.ones(means.shape), np.full(means.shape, self.row_variance)
+        """Return slopes and variances that are equal in all bins."""
+        # A change of the response changes the residuals within the bound (P. J. Huber, 1964).
+        return np.full(means.shape, self.slope), np.full(means.shape, self.variance)
 
 
 Residuals = ClassResiduals | NumberResiduals
@@ -435,37 +448,96 @@ class Start(NamedTuple):
 BOUND_EPOCHS = (0, 1, 2, 4)
 
 
-def shrink_bound(
-    residuals: Residuals,
-    sizes: Floats,
-    n_free: float,
-    *,
-    start: Start,
-    source: ByteSource,
-) -> Residuals:
-    """Choose a smaller bound that few residuals of a numeric target exceed, and estimate their mean square.
+def choose_weight(
+    changes: Floats, before: float, variance: float, n_epochs: int
+) -> float:
+    """Return the weight of the measurements of the last of `n_epochs` epochs in their averages over epochs.
 
-    `sizes` are the absolute residuals of the rows, (n_rows,), and `n_free` is the effective number of parameters of the
-    model. Their noisy counts determine the bound. `residuals` are returned if it would be larger.
+    `changes` are the differences from the averages. `before` is the noise variance of an average, and `variance` of a
+    measurement. Earlier measurements are about other functions: if the changes exceed the noise, the weight is larger
+    (R. Kalman, 1960).
     """
-    assert start.bound_noise is not None
-    error = to_float(start.bound_noise.std)
-    counts = start.bound_noise.add_floats(source, count_by_size(sizes))
-    n_rows = start.n_rows
-    # At most 2 % of the residuals are clipped.
-    limit, mean_square = choose_residual_limit(counts, error, n_rows, 0.02 * n_rows)
-    # Residuals of fitted rows are smaller than residuals of further rows.
-    variance = mean_square * limit**2 / max(1 - n_free / n_rows, 1 / 4)
-    before = math.sqrt(residuals.square) / TARGET_UNIT
-    is_guessed = bool(counts.max() < MAX_ERRORS * error)
-    if is_guessed and limit < before / 2:
-        # Such a small limit may be due to noise. Of a normal residual, it is 2.3 standard
-        # deviations.
-        limit, variance = before / 2, 0.2 * (before / 2) ** 2
-    if limit >= before:
-        return residuals
-    bound = int(limit * TARGET_UNIT) + 1
-    return NumberResiduals(bound, variance, is_guessed=is_guessed)
+    known = before + variance
+    drift = float((changes**2).mean())
+    if drift < known * (1 + MAX_ERRORS * math.sqrt(2 / changes.size)):
+        drift = 0.0
+    # With equal noise, later epochs have larger weights: they are closer to the solution.
+    return max((before + drift) / (known + drift), 2 / (n_epochs + 1))
+
+
+class ResidualSizes:
+    """Noisy counts of the residuals of a numeric target by size, and their averages over epochs."""
+
+    def __init__(self, noise: Noise, n_rows: float) -> None:
+        """Start without counts. `noise` is for the counts of an epoch, and `n_rows` is the noisy number of rows."""
+        self._noise = noise
+        self._n_rows = n_rows
+        self._counts = np.zeros(len(RESIDUAL_LIMITS))
+        # The noise variance of an averaged count, and the number of epochs.
+        self._variance = 0.0
+        self._n_epochs = 0
+
+    def shrink_bound(
+        self, before: NumberResiduals, sizes: Floats, n_free: float, source: ByteSource
+    ) -> NumberResiduals:
+        """Count residuals, and choose a bound that few of them exceed, at most the bound `before`.
+
+        `sizes` are the absolute residuals of the rows, (n_rows,), and `n_free` is the effective number of parameters of
+        the model.
+        """
+        error = to_float(self._noise.std)
+        counts = self._noise.add_floats(source, count_by_size(sizes))
+        # At most 2 % of the residuals are clipped.
+        limit, _ = choose_residual_limit(
+            counts, error, self._n_rows, 0.02 * self._n_rows
+        )
+        largest = before.bound / TARGET_UNIT
+        is_guessed = bool(counts.max() < MAX_ERRORS * error)
+        is_small = is_guessed and limit < largest / 2
+        self._average(counts, error**2)
+        # If noise exceeds the counts, a small limit may be due to noise. Of a normal
+        # residual, it is 2.3 standard deviations.
+        limit = largest / 2 if is_small else min(limit, largest)
+        square, slope = (0.2, 1.0) if is_small else self._describe(limit)
+        # Residuals of fitted rows are smaller than residuals of further rows.
+        square /= max(1 - n_free / self._n_rows, 1 / 4)
+        return NumberResiduals(
+            min(int(limit * TARGET_UNIT) + 1, before.bound),
+            square * limit**2,
+            slope,
+            is_guessed=is_guessed,
+        )
+
+    def _average(self, counts: Floats, variance: float) -> None:
+        """Update the averages by the counts of an epoch, and the variance of their noise."""
+        # The bound is the smallest of several, so its counts are too small beyond it, and
+        # errors that follow from them alone, too.
+        self._n_epochs += 1
+        changes = counts - self._counts
+        weight = choose_weight(changes, self._variance, variance, self._n_epochs)
+        self._counts = self._counts + weight * changes
+        self._variance = (1 - weight) ** 2 * self._variance + weight**2 * variance
+
+    def _describe(self, limit: float) -> tuple[float, float]:
+        """Estimate the mean square of residuals clipped to `limit`, in squared limits, and the part within it."""
+        counts, n_rows, error = self._counts, self._n_rows, math.sqrt(self._variance)
+        sizes = RESIDUAL_LIMITS / limit
+        # In the class of the limit and the next one, the density falls with the cube.
+        beyond = np.clip((sizes**2 - 1) / 3, 0, 1)
+        # Relative to its upper limit, the mean square of a class is 7/12 for a uniform
+        # density, which has twice as many residuals as the class below, and about 5/12 for
+        # a tail.
+        ratios = np.append(2.0, counts[1:] / np.maximum(counts[:-1], error))
+        squares = np.minimum((5 + np.clip(ratios, 0, 2)) / 12 * sizes**2, 1.0)
+        # Farther counts are mostly noise.
+        beyond[sizes > 4] = squares[sizes > 4] = 0.0
+        slope = float(np.clip(1 - counts @ beyond / n_rows, 0.5, 1.0))
+        square = max(float(counts @ squares) / n_rows, 1 / 50)
+        # The quantile of a t-distribution exceeds a normal one, by a relative variance v
+        # of the variance of an estimate: its square by about 1.2 v at 0.95.
+        gradient = squares / square + 2 * beyond / slope
+        spread = float(gradient @ gradient) * (error / n_rows) ** 2
+        return square * (1 + 1.2 * spread), slope
 
 
 class _Constant:
@@ -561,7 +633,13 @@ class ColumnFunction:
         # Where the slope increases on the way, a longer step would be too long.
         slopes = np.maximum(slopes, np.abs(noisy) / residuals.max_step)
         sums = slopes * self.values + noisy
-        weight = self._choose_weight(sums, slopes, error)
+        self._n_epochs += 1
+        weight = 1.0
+        if self._n_epochs > 1:
+            changes = sums - slopes * self._mean_sums / self._mean_slopes
+            weight = choose_weight(
+                changes, self._noise_variance, error**2, self._n_epochs
+            )
         self._mean_sums += weight * (sums - self._mean_sums)
         self._mean_slopes += weight * (slopes - self._mean_slopes)
         self._noise_variance *= (1 - weight) ** 2
@@ -574,24 +652,6 @@ class ColumnFunction:
         self.mean = self.sizes @ self.values / n_rows
         self.integer_values = self.integer_values.copy()
         self.integer_values[:-1] = np.rint(self.values * residuals.response_unit)
-
-    def _choose_weight(self, sums: Floats, slopes: Floats, error: float) -> float:
-        """Return the weight of the sums of an epoch in the averages over epochs.
-
-        Earlier sums are about another function while the functions of other columns change: if the difference exceeds
-        the noise, the weight is larger (R. Kalman, 1960).
-        """
-        self._n_epochs += 1
-        if self._n_epochs == 1:
-            return 1.0
-        expected = slopes * self._mean_sums / self._mean_slopes
-        known = self._noise_variance + error**2
-        drift = float(((sums - expected) ** 2).mean())
-        if drift < known * (1 + MAX_ERRORS * math.sqrt(2 / sums.size)):
-            drift = 0.0
-        # With equal noise, later epochs have larger weights: they are closer to the solution.
-        kalman = (self._noise_variance + drift) / (known + drift)
-        return max(kalman, 2 / (self._n_epochs + 1))
 
     def _smooth(self, variances: Floats, row_variance: float) -> Floats:
         """Return the posterior means of the values, and set their standard errors.
@@ -667,15 +727,14 @@ def backfit(
     # The responses of the model to each row; shape (n_outputs, n_rows).
     responses = np.tile(constant.round(unit), len(targets))
     amount = start.mu_squared / (n_epochs * len(bins))
+    sizes = start.bound_noise and ResidualSizes(start.bound_noise, start.n_rows)
     for epoch in range(n_epochs):
         # Residuals of numbers become smaller in the first epochs, and so does their bound,
         # to which the noise is proportional.
-        if start.bound_noise is not None and epoch in BOUND_EPOCHS:
+        if isinstance(residuals, NumberResiduals) and sizes and epoch in BOUND_EPOCHS:
             n_free = sum(function.n_free for function in functions)
-            sizes = np.abs(targets - responses[0]) / unit
-            residuals = shrink_bound(
-                residuals, sizes, n_free, start=start, source=source
-            )
+            row_sizes = np.abs(targets - responses[0]) / unit
+            residuals = sizes.shrink_bound(residuals, row_sizes, n_free, source)
         noise = Noise.gaussian(amount, residuals.square)
         # Residuals are rounded to integers.
         error = to_float(max(noise.std, Fraction(1))) / residuals.unit
