@@ -52,6 +52,7 @@ from skdp.central.statistics import (
 from skdp.domain import Domain
 from skdp.privacy import (
     BudgetExceeded,
+    GaussianLoss,
     Loss,
     Mu,
     PrivacyBudget,
@@ -62,6 +63,7 @@ from skdp.privacy import (
     Rho,
     check_delta,
     check_epsilon,
+    compose,
     parse_budget,
 )
 from skdp.randomness import ByteSource, check_size
@@ -252,9 +254,14 @@ class CentralEstimator(BaseEstimator):
         # Noise without a delta may have been smaller than Gaussian noise.
         if all(isinstance(loss, PureLoss) for loss in guarantee.losses):
             deltas.add(0.0 if guarantee.losses else planned.delta)
+        composed = guarantee.epsilon
+        if any(isinstance(loss, GaussianLoss) for loss in guarantee.losses):
+            # The guess of an attacker follows from the losses. Pure ones have been added up.
+            composed = compose([guarantee]).epsilon
         return (
             guarantee.epsilon in epsilons
             and guarantee.delta in deltas
+            and composed > guarantee.epsilon * (1 - 1e-9)
             and (requested.given is None or guarantee.rho == planned.rho)
             and guarantee.relation == planned.relation
             and guarantee.trust == "central"

@@ -172,6 +172,22 @@ def test_edited_guarantee_is_not_loaded(name):
             skdp.load(io.BytesIO(forge_file(data, change)))
 
 
+@pytest.mark.parametrize("given", [Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)], ids=["rho", "mu"])
+def test_smaller_loss_of_an_edited_guarantee_is_not_loaded(given):
+    """The guess of an attacker follows from the losses, which were not compared with epsilon."""
+    estimator = fit_estimator(make_estimator("DPMean", epsilon=given), whole("DPMean"))
+
+    def change(content):
+        state = content["fitted"]["guarantee_"].state
+        fields = json.loads(state[0])
+        assert [loss["mu"] for loss in fields["losses"]] == [estimator.guarantee_.losses[0].mu]
+        fields["losses"][0]["mu"] /= 10
+        state[0] = json.dumps(fields)
+
+    with pytest.raises(ValueError, match="does not follow from"):
+        skdp.load(io.BytesIO(forge_file(save_bytes(estimator), change)))
+
+
 @pytest.mark.parametrize("name", list(EVERY))
 def test_guarantees_of_budgets_are_loaded(name):
     for given in (Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)):

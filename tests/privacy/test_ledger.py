@@ -30,7 +30,7 @@ from skdp import (
     RandomizedResponseEncoder,
     privacy_statement,
 )
-from skdp.privacy import GaussianLoss, compose, gaussian_epsilon, gaussian_loss, zcdp_epsilon
+from skdp.privacy import GaussianLoss, Mu, compose, gaussian_epsilon, gaussian_loss, zcdp_epsilon
 
 
 def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
@@ -100,6 +100,16 @@ def test_exceeded_budget_of_mu_is_stated_in_mu():
         BudgetExceeded, match=r"mu=0\.45.*, but the ledger has 0\.4 of 0\.5 left, as squares of mu add up"
     ):
         ledger.charge(PrivacyGuarantee(1.5, delta=1e-6, losses=(gaussian_loss(Fraction("0.2025")),)), "next")
+
+
+def test_exceeded_budget_of_a_guess_is_stated_as_guesses():
+    """The error had mu only, which was neither given for the ledger nor for the release."""
+    ledger = PrivacyLedger(guess=0.6)
+    loss = gaussian_loss(Fraction(Mu.of(guess=0.6).mu) ** 2 / 2)
+    ledger.charge(PrivacyGuarantee(1.0, delta=1e-6, losses=(loss,)), "first")
+    larger = gaussian_loss(Fraction(Mu.of(guess=0.6).mu) ** 2)
+    with pytest.raises(BudgetExceeded, match=r"add up: a guess of 0\.6, with 0\.5711 of 0\.6 left\."):
+        ledger.charge(PrivacyGuarantee(1.5, delta=1e-6, losses=(larger,)), "next")
 
 
 def test_home_directory_of_a_path_is_expanded(tmp_path, monkeypatch):

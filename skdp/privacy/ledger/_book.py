@@ -37,6 +37,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Literal
 
 from skdp._json import MAX_FILE_BYTES, check_version, value_from_json
@@ -286,8 +287,12 @@ class Account:
         left = shorten_remaining(limit - self.sums[name], limit)
         of, total = float(limit), ""
         if self.mu is not None:
-            name, of, total = "mu", self.mu, ", as squares of mu add up"
+            name, of = "mu", self.mu
             needed, left = needed**0.5, float(f"{left**0.5:.9g}")
+            # The largest probability of a correct guess follows from mu.
+            guesses = [f"{NormalDist().cdf(mu / 2):.4g}" for mu in (needed, left, of)]
+            total = ", as squares of mu add up: a guess of {}, with {} of {} left"
+            total = total.format(*guesses)
         # Nine digits are shown if the loss still exceeds the remaining amount.
         shortened = float(f"{needed:.9g}")
         needed = shortened if shortened > left else needed
