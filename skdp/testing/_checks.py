@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from skdp.base import split_if_supervised
 from skdp.exact import round_up
 from skdp.privacy import (
     BudgetExceeded,
@@ -33,6 +34,7 @@ from skdp.testing._subject import (
     SECRET_TEXT,
     Curator,
     Subject,
+    hash_value,
     list_fitted_attributes,
     require,
 )
@@ -395,7 +397,26 @@ def check_noise(subject: Curator) -> None:
         )
 
 
-CURATOR_CHECKS = (*CHECKS, check_noise)
+def check_transform(subject: Curator) -> None:
+    """Check that the output of `transform` does not depend on the values that `protects_rows` states as private."""
+    fitted = subject.release(subject.prepare(random_state=0))
+    protected: Any = getattr(fitted, "protects_rows", False)
+    if not hasattr(fitted, "transform") or protected in (False, "fit"):
+        return
+    X, _ = split_if_supervised(fitted, subject.X)
+    changed = X.copy()
+    for name in X if protected is True else protected:
+        changed[name] = X[name].iloc[::-1].set_axis(X.index)
+    # Copies draw equal rows. Their values, dtypes, index, names and metadata are compared.
+    outputs = [copy.deepcopy(fitted).transform(table) for table in (X, changed)]
+    require(
+        len({hash_value(copy.deepcopy(output)) for output in outputs}) == 1,
+        "the output of transform must not depend on protected values, got others for other rows. Draw it from released "
+        "numbers, or set `protects_rows` to False.",
+    )
+
+
+CURATOR_CHECKS = (*CHECKS, check_noise, check_transform)
 
 
 def curator_checks(
@@ -412,8 +433,8 @@ def check_curator(
     """Check that an estimator adheres to the conventions of central-model estimators.
 
     This is the counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. The checks
-    cover the guarantee and its statement, charges, errors, random bits, and the noise of neighboring tables (by
-    `replay_release`).
+    cover the guarantee and its statement, charges, errors, random bits, the noise of neighboring tables (by
+    `replay_release`), and the output of `transform` if `protects_rows` states that it is private.
 
     Parameters
     ----------

@@ -33,9 +33,11 @@ from skdp.testing._subject import (
 def check_form(subject: Privatizer) -> None:
     """Check that everything except the values of reports depends on the declared values only.
 
-    This is the output, log and warnings of `fit` and `transform`, fitted attributes, dtypes, categories and metadata.
+    This is the output, log and warnings of `fit` and `transform`, fitted attributes, rows, dtypes, categories, names
+    and metadata.
     """
-    for library, seed in (("pandas", None), ("pandas", 0), ("polars", 0)):
+    libraries = ("pandas", "pandas", "categories", "polars", "pyarrow")
+    for library, seed in zip(libraries, (None, 0, 0, 0, 0), strict=True):
         shown: list[dict[str, Any]] = []
         # Two tables, each of which lacks a value, with different sizes and metadata.
         for step, size in ((1, 1237), (-1, 411)):
@@ -45,10 +47,9 @@ def check_form(subject: Privatizer) -> None:
                 codes.append(
                     np.resize(indices[:-1] if len(values) > 1 else indices, size)
                 )
-            frame: Any = nw.from_native(subject.take(codes))
             try:
-                X = getattr(frame, f"to_{library}")()
-                shown.append(_describe_form(subject, X, seed, str(step)))
+                X = _convert_table(subject.take(codes), library, str(step))
+                shown.append(_describe_form(subject, X, seed))
             except (ImportError, TypeError, ValueError):
                 # The library is not installed, or does not accept the values.
                 if library == "pandas":
@@ -70,20 +71,46 @@ def check_form(subject: Privatizer) -> None:
             )
 
 
-def _describe_form(subject: Privatizer, X: Any, seed: Any, note: str) -> dict[str, Any]:
-    """Release a table with a note in its metadata; return everything except the values of the reports, by name."""
-    if isinstance(X, pd.DataFrame):
-        X.attrs["note"] = note
+def _convert_table(X: pd.DataFrame, library: str, note: str) -> Any:
+    """Convert public rows to a table of a library, with a note in its metadata or in unused categories."""
+    if library == "polars":
+        return nw.from_native(X).to_polars()
+    if library == "pyarrow":
+        return nw.from_native(X).to_arrow().replace_schema_metadata({"note": note})
+    X.attrs["note"] = note
+    for name in X if library == "categories" else ():
+        categories = X[name].dropna().unique().tolist()
+        if X[name].dtype == object:
+            categories.append(note)
+        X[name] = X[name].astype(pd.CategoricalDtype(categories))
+    return X
+
+
+def _describe_form(subject: Privatizer, X: Any, seed: Any) -> dict[str, Any]:
+    """Release a table; return everything except the values of the reports, by name."""
     with collect_output() as messages:
         fitted = subject.unfitted(random_state=seed).fit(X)
         released = subject.release(fitted, X)
+    index, expected = (
+        table.index
+        if isinstance(table, pd.DataFrame)
+        else pd.RangeIndex(table.shape[0])
+        for table in (released, X)
+    )
+    require(
+        index.equals(expected) and index.names == expected.names,
+        "transform must keep the rows and their index, got others. Return a report of each row, with the index of X.",
+    )
     described: dict[str, Any] = {"messages": messages}
     for name, value in vars(fitted).items():
         described[f"the attribute {name}"] = hash_value(value)
     # The hash of no rows has the dtypes and attributes of a table. A copy has no strides of
-    # the rows.
-    empty = hash_value(copy.deepcopy(released[:0]))
-    described["dtypes and metadata"] = f"{getattr(released, 'schema', None)} {empty}"
+    # the rows, and no buffers.
+    empty = released[:0]
+    if hasattr(released, "combine_chunks"):
+        empty = released.take(np.arange(0)).combine_chunks()
+    text = hash_value(copy.deepcopy(empty))
+    described["dtypes and metadata"] = f"{getattr(released, 'schema', None)} {text}"
     return described
 
 
@@ -122,6 +149,11 @@ def check_reports(subject: Privatizer) -> None:
     records = []
     for code in range(min(50, max(2, *map(len, subject.values.values())))):
         records.append(subject.equal_rows(1, code))
+    # Columns that share random bits differ from independent columns in other records.
+    sizes = map(len, subject.values.values())
+    codes = [np.array([place % size]) for place, size in enumerate(sizes)]
+    if len(codes) > 1:
+        records.append(subject.take(codes))
     fitted = clone(estimator).fit(records[0])
     n_columns = max(1, len(read_columns(subject.release(fitted, records[0]))))
     empty = [[None] * len(subject.columns)]
@@ -169,6 +201,36 @@ def check_rows(subject: Privatizer) -> None:
         )
 
 
+def check_order(subject: Privatizer) -> None:
+    """Check that reports are in the order of the rows, and depend on their own row only."""
+    fitted = subject.prepare(random_state=0, **subject.limit_epsilon(3.0, 3.0))
+    # Two records fill the halves of a table, and the halves of another one in reverse.
+    n_rows = 4096
+    halves = np.repeat([0, 1], n_rows)
+    sizes = list(map(len, subject.values.values()))
+    tables = []
+    for codes in (halves, halves[::-1]):
+        X = subject.take([codes % size for size in sizes])
+        tables.append(read_columns(subject.release(fitted, X)))
+    first, second = tables
+    for name, column in first.items():
+        values, codes = np.unique(
+            list(map(repr, column + second[name])), return_inverse=True
+        )
+        counts = [
+            np.bincount(part, minlength=len(values)) for part in np.split(codes, 4)
+        ]
+        # Counts of equal records differ by chance by more than this with a probability of
+        # 1e-6 in any column (Hoeffding's inequality).
+        factor = 2 * math.log(4e6 * len(first) * len(values))
+        for half, other in ((counts[0], counts[3]), (counts[1], counts[2])):
+            require(
+                ((half - other) ** 2 <= factor * (half + other)).all(),
+                "reports must be in the order of the rows and depend on their own row, got other reports of equal rows "
+                "beside other rows. Privatize each row alone, and keep the order.",
+            )
+
+
 def check_later_parameters(subject: Privatizer) -> None:
     """Check that parameters set after `fit` change neither the guarantee nor the release."""
     X = subject.noisy_table()
@@ -195,6 +257,7 @@ CHECKS: tuple[Callable[[Any], None], ...] = (
     check_form,
     check_later_parameters,
     check_rows,
+    check_order,
     check_channel,
     check_reports,
 )
@@ -222,7 +285,8 @@ def check_privatizer(
     """Check that a transformer adheres to the conventions of local transformers.
 
     This is the counterpart of scikit-learn's `check_estimator` for privacy. The checks cover the guarantee and its
-    statement, charges, errors, random bits, the exact channel, an audit of reports, fitted attributes and dtypes.
+    statement, charges, errors, random bits, the exact channel, an audit of reports, the order and index of their rows,
+    fitted attributes, names, dtypes and metadata.
 
     Parameters
     ----------

@@ -4,12 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMean
+from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, DPMean
+from skdp.domain import Interval
 from skdp.privacy import BudgetExceeded
 from skdp.randomness import SecureSource
 from skdp.testing import check_curator, curator_checks
 
 X = pd.DataFrame({"a": np.linspace(0, 1, 30), "b": np.linspace(0, 0.5, 30)})
+DOMAIN = {"a": Interval(0, 1, bins=2, real=True), "b": Interval(0, 1, bins=2, real=True)}
 
 
 class Hoarding(DPMean):
@@ -46,6 +48,38 @@ class DrawingFirst(DPMean):
     def fit(self, X, y=None):
         SecureSource().bytes(8)
         return super().fit(X)
+
+
+class WritingIndex(DPMarginalSynthesizer):
+    def transform(self, X):
+        return super().transform(X).set_axis(X["a"])
+
+
+class NamingColumns(DPMarginalSynthesizer):
+    def transform(self, X):
+        return super().transform(X).rename_axis(columns=str(X["a"].iloc[0]))
+
+
+class PassingColumns(DPColumnSynthesizer):
+    def transform(self, X):
+        return super().transform(X).assign(b=X["b"])
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        WritingIndex(domain=DOMAIN, marginals="independent"),
+        NamingColumns(domain=DOMAIN, marginals="independent"),
+        PassingColumns(["b"], domain=DOMAIN),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_protected_values_in_the_output_of_transform_are_found(estimator):
+    with pytest.raises(AssertionError, match="check_transform: the output of transform"):
+        dict(curator_checks(estimator, X))["check_transform"]()
+    (correct,) = type(estimator).__bases__
+    dict(curator_checks(correct(**estimator.get_params()), X))["check_transform"]()
 
 
 @pytest.mark.usefixtures("repeatable_draws")

@@ -140,6 +140,81 @@ class KeepsAttrs(Mutant):
         return released
 
 
+class Leaks(Mutant):
+    """A value of the rows, beside private reports."""
+
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        return self.leak(released, X) if type(released) is type(X) is pd.DataFrame else released
+
+
+class WritesIndex(Leaks):
+    def leak(self, released, X):
+        return released.set_axis(X["colour"])
+
+
+class MovesIndex(Leaks):
+    def leak(self, released, X):
+        return released.set_axis(X.sort_values("size").index)
+
+
+class NamesIndex(Leaks):
+    def leak(self, released, X):
+        return released.rename_axis(str(X["size"].iloc[0]))
+
+
+class NamesColumns(Leaks):
+    def leak(self, released, X):
+        return released.rename(columns={"size": f"size {X['size'].iloc[0]}"})
+
+
+class NamesColumnAxis(Leaks):
+    def leak(self, released, X):
+        return released.rename_axis(columns=str(X["size"].iloc[0]))
+
+
+class OrdersColumns(Leaks):
+    def leak(self, released, X):
+        return released[sorted(X, reverse=bool(X["size"].iloc[0] == 1))]
+
+
+class DropsRows(Leaks):
+    def leak(self, released, X):
+        return released[X["size"] != 1].reset_index(drop=True)
+
+
+class OrdersCategories(Leaks):
+    def leak(self, released, X):
+        categories = dict.fromkeys([*X["size"], *VALUES["size"]])
+        return released.assign(size=pd.Categorical(released["size"], categories))
+
+
+class KeepsCategories(Leaks):
+    """Undeclared categories of X, which occur in no row."""
+
+    def leak(self, released, X):
+        if not isinstance(X["colour"].dtype, pd.CategoricalDtype):
+            return released
+        categories = dict.fromkeys([*VALUES["colour"][:3], *X["colour"].cat.categories])
+        return released.assign(colour=pd.Categorical(released["colour"], categories))
+
+
+class SortsRows(Mutant):
+    """Reports in the order of the true values, with the row index of X."""
+
+    def transform(self, X, **ids):
+        if not isinstance(X, pd.DataFrame):
+            return super().transform(X, **ids)
+        return super().transform(X.sort_values(list(X)), **ids).set_axis(X.index)
+
+
+class KeepsMetadata(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        is_arrow = hasattr(X, "replace_schema_metadata")
+        return released.replace_schema_metadata(X.schema.metadata) if is_arrow else released
+
+
 class ReleasesCategoricals(Mutant):
     """The codes of a Categorical of polars depend on the order of the true values."""
 
@@ -190,6 +265,17 @@ MUTANTS = [
     (FollowsLaterParameters, "check_later_parameters"),
     (CountsRows, "check_form"),
     (KeepsAttrs, "check_form"),
+    (WritesIndex, "check_form"),
+    (MovesIndex, "check_form"),
+    (NamesIndex, "check_form"),
+    (NamesColumns, "check_form"),
+    (NamesColumnAxis, "check_form"),
+    (OrdersColumns, "check_form"),
+    (DropsRows, "check_form"),
+    (OrdersCategories, "check_form"),
+    (KeepsCategories, "check_form"),
+    (KeepsMetadata, "check_form"),
+    (SortsRows, "check_order"),
     (ReleasesCategoricals, "check_form"),
     (PassesMissingThrough, "check_reports"),
     (PairsShareBits, "check_rows"),
@@ -222,6 +308,18 @@ def test_missing_values_outside_the_domain_are_audited():
     for handle_unknown in ("uniform", "error"):
         encoder = RandomizedResponseEncoder(categories=undeclared, handle_unknown=handle_unknown)
         dict(privatizer_checks(encoder))["check_reports"]()
+
+
+class ColumnsShareBits(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        return released.assign(b=np.where(X["a"] == X["b"], released["a"], 1 - released["a"]))
+
+
+def test_random_bits_of_several_columns_are_found():
+    mutant = ColumnsShareBits(categories={"a": [0, 1], "b": [0, 1]})
+    with pytest.raises(AssertionError, match=r"check_reports: .* by the event: values of all columns together"):
+        dict(privatizer_checks(mutant))["check_reports"]()
 
 
 def test_every_check_finds_a_fault():
