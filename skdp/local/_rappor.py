@@ -142,10 +142,11 @@ class BloomField(Field):
     def make_filters(self, cohorts: NDArray[Any], words: Iterable[bytes]) -> Mask:
         """Make the Bloom filter of each word in its cohort, of shape (n_words, n_bits)."""
         pairs = list(zip(cohorts.tolist(), words, strict=True))
-        set_bits = {pair: self.hash_word(*pair) for pair in set(pairs)}
-        indices = np.array([set_bits[pair] for pair in pairs], np.intp)
+        places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
+        set_bits = np.array([self.hash_word(*pair) for pair in places], np.intp)
+        rows = np.array([places[pair] for pair in pairs], np.intp)
+        indices = set_bits.reshape(-1, self.n_hashes)[rows]
         filters = np.zeros((len(pairs), self.n_bits), bool)
-        indices = indices.reshape(len(pairs), self.n_hashes)
         np.put_along_axis(filters, indices, True, axis=1)
         return filters
 
