@@ -188,7 +188,7 @@ def undeclared_error(
     else:
         missing = "None in its list of values"
         problem = f"a value outside the {where}, {values!r}"
-        remedy = "Declare all values that can occur, in the same spelling, and"
+        remedy = "Declare all values that can occur, in the same spelling and case, and"
     # scikit-learn's check of estimators requires the word NaN.
     remedy += f" missing values (NaN) by {missing}"
     if n_fractions:

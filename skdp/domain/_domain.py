@@ -166,6 +166,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         for name, values in columns.items():
             with name_column_in_errors(name):
                 if not isinstance(values, Interval | Categories):
+                    _check_is_no_pair(values)
                     values = Categories(values)
                 self._attributes[name] = values
         # A domain in which nothing was found has a release without columns.
@@ -827,6 +828,18 @@ class Domain(Mapping[Any, Categories | Interval]):
 
 # A domain, or a subclass of it.
 DomainType = TypeVar("DomainType", bound=Domain)
+
+
+def _check_is_no_pair(values: Any) -> None:
+    """Raise an error for a tuple of two numbers, which may be meant as bounds."""
+    if not isinstance(values, tuple) or len(values) != 2:
+        return
+    low, high = values
+    if type(low) in (int, float) and type(high) in (int, float) and high - low > 1:
+        raise ValueError(
+            f"expected a list of values or an Interval, got the tuple {values}. Use "
+            f"Interval{values} for a range, or the list {list(values)} for two values."
+        )
 
 
 def _set_releases(

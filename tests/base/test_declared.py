@@ -54,7 +54,8 @@ def test_dtype_without_any_declared_value_raises_an_error(make):
 
 
 SPELLING = (
-    "Declare all values that can occur, in the same spelling, and missing values (NaN) by None in its list of values."
+    "Declare all values that can occur, in the same spelling and case, and missing values (NaN) by None in its list of "
+    "values."
 )
 
 

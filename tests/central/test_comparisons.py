@@ -268,6 +268,11 @@ def test_key_named_statistic_has_its_own_level():
         ),
         (lambda: compare_groups(fit(), pair=(("a", "f"), ("a", "w"))), ValueError, "`pair` must contain two groups"),
         (
+            lambda: compare_groups(fit(), pair=(("a", "f"), ("a", "M"))),
+            ValueError,
+            r"\('a', 'M'\)\]\. Did you mean 'm'\?",
+        ),
+        (
             lambda: compare_groups(fit(by="k", keys={"k": ["a", "b"]}, **COUNTS), pair=pd.Series(["b", "a", "b"])),
             ValueError,
             "`pair` must contain two groups of keys_, got 3",

@@ -73,6 +73,16 @@ def test_error_names_the_column(columns, error, match):
         skdp.Domain(columns)
 
 
+def test_tuple_of_two_numbers_is_not_taken_for_two_values():
+    """Privatizers were fitted to the bounds (18, 80), and with handle_unknown="uniform" all ages became 18 or 80."""
+    declared, rows = {"age": (18, 80)}, pd.DataFrame({"age": [20]})
+    for make in (skdp.Domain, lambda given: skdp.RandomizedResponseEncoder(1.0, categories=given).fit(rows)):
+        with pytest.raises(ValueError, match=r"'age': .* the tuple \(18, 80\)\. Use Interval\(18, 80\) for a range"):
+            make(declared)
+    accepted = {"a": (0, 1), "b": (0.5, 1), "c": (1, 2, 5), "d": [18, 80], "e": ("x", "y")}
+    assert skdp.Domain(accepted).sizes == (2, 2, 3, 2, 2)
+
+
 @pytest.mark.parametrize(("low", "high", "bins"), [(0, 95, 10), (18, 96, 5), (-7, 8, 4), (0, 3, 3)])
 def test_bins_of_whole_numbers_have_whole_edges(low, high, bins):
     found = Interval(low, high, bins=bins)

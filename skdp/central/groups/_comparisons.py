@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -175,8 +176,13 @@ def _find_pair(groups: DPGroupBy, pair: Any) -> list[list[int]]:
         for a, b in zip(*pair, strict=True):
             if a != b and TOTAL not in (a, b):
                 return [[cells.index(group)] for group in pair]
+    given = {part.casefold() for part in chain(*pair) if isinstance(part, str)}
+    labels = {label for label in chain(*cells) if isinstance(label, str)}
+    similar = [x for x in labels - {*chain(*pair)} if x.casefold() in given]
+    hint = f" Did you mean {' and '.join(map(repr, sorted(similar)))}?"
     raise ValueError(
-        f"`pair` must contain two groups of keys_, without common rows, got {pair}."
+        "`pair` must contain two groups of keys_, without common rows, got "
+        f"{pair}.{hint if similar else ''}"
     )
 
 
