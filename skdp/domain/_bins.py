@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -109,16 +110,20 @@ def parse_edges(edges: Any, name: str, *, is_whole: bool) -> tuple[Any, ...]:
         raise TypeError(
             f"{name} of an Interval must be a sequence, got {type(edges).__name__}."
         )
+    edges = tuple(edges)
+    # The cells of a column are thousands of floats.
+    is_parsed = {*map(type, edges)} == {float} and all(map(math.isfinite, edges))
+    parsed = edges if is_parsed else tuple(map(_parse_edge, edges))
     # A datetime is an instance of date, but they cannot be compared.
-    parsed = tuple(map(_parse_edge, edges))
-    types = types_of_values(parsed)
+    types = types_of_values({type(edge): edge for edge in parsed}.values())
     if len(types) > 1:
         raise TypeError(
             f"{name} of an Interval must be all numbers, all dates, or all datetimes, "
             f"got {' and '.join(sorted(types))}."
         )
-    is_large = any(isinstance(e, float) and abs(e) > MAX_WHOLE_NUMBER for e in parsed)
-    if is_whole and is_large:
+    if is_whole and any(
+        isinstance(e, float) and abs(e) > MAX_WHOLE_NUMBER for e in parsed
+    ):
         raise ValueError(
             f"{name} of an Interval of whole numbers must be from -2**52 to 2**52 "
             "(4,503,599,627,370,496), got a larger number. List the values, or set "
@@ -183,11 +188,38 @@ def shorten_edge(edge: Edge) -> Edge | int:
     return edge
 
 
-def _guess_bins(values: NDArray[Any], low: Any, scale: Any) -> Indices:
-    """Return ``floor((values - low) * scale)``, the bins if all bins have width 1 / scale."""
-    with np.errstate(all="ignore"):
-        guesses: Indices = ((values - low) * scale).astype(np.intp)
-    return guesses
+class _EdgeTable:
+    """Numbers of edges below cells of equal width, in which numbers are found faster than by binary search."""
+
+    def __init__(self, edges: NDArray[Any]) -> None:
+        """Count ascending edges of floats."""
+        self._edges = edges
+        self._n_cells = 2 * edges.size
+        with np.errstate(all="ignore"):
+            self._scale = self._n_cells / (edges[-1] - edges[0])
+        n_edges = np.bincount(self._find_cells(edges), minlength=self._n_cells)
+        self._n_below = np.cumsum(n_edges) - n_edges
+        self._is_crowded = (n_edges > 1) | (not 0 < self._scale < math.inf)
+        self._has_crowded = self._is_crowded.any()
+
+    def _find_cells(self, numbers: NDArray[Any]) -> Indices:
+        """Return the cell of each number, which does not decrease with the number."""
+        with np.errstate(all="ignore"):
+            cells: Indices = ((numbers - self._edges[0]) * self._scale).astype(np.intp)
+        return cells.clip(0, self._n_cells - 1, out=cells)
+
+    def search(self, numbers: NDArray[Any]) -> Indices:
+        """Return ``np.searchsorted(edges, numbers, "right")`` for numbers between the edges."""
+        cells = self._find_cells(numbers)
+        rest: Any = np.flatnonzero(self._is_crowded[cells]) if self._has_crowded else []
+        if 2 * len(rest) > numbers.size:
+            return np.searchsorted(self._edges, numbers, "right")
+        # Edges in lower cells are at most the number, and edges in higher cells exceed it, so
+        # a comparison with the only edge in its own cell suffices.
+        n_edges = self._n_below[cells]
+        n_edges += numbers >= self._edges[n_edges]
+        n_edges[rest] = np.searchsorted(self._edges, numbers[rest], "right")
+        return n_edges
 
 
 def encode_numbers(
@@ -199,27 +231,15 @@ def encode_numbers(
     get the code `missing`.
     """
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
-    n_bins = edges.size - 1
-    is_even = False
-    if edges.dtype.kind == "f":
-        # The guessed bin increases with the number. If the guess for each edge i is i or
-        # i - 1, then the guess for a number in bin i is i - 1, i or i + 1, and two
-        # comparisons correct it, which is faster than a binary search.
-        with np.errstate(all="ignore"):
-            scale = n_bins / (edges[-1] - edges[0])
-        excess = np.arange(edges.size) - _guess_bins(edges, edges[0], scale)
-        is_even = bool(((excess == 0) | (excess == 1)).all())
+    search: Callable[..., Any] = partial(np.searchsorted, edges, side="right")
+    if edges.dtype.kind == "f" and values.size > edges.size:
+        search = _EdgeTable(edges).search
     n_rows = 1 << 15  # of a block, whose intermediate arrays fit in the cache
     for start in range(0, values.size, n_rows):
         block = values[start : start + n_rows]
-        if is_even:
-            codes = _guess_bins(block, edges[0], scale).clip(0, n_bins - 1)
-            codes -= block < edges[codes]
-            codes += block >= edges[codes + 1]
-        else:
-            codes = np.searchsorted(edges, block, side="right") - 1
+        codes = search(block) - 1
         # The last bin contains its upper edge.
-        np.minimum(codes, n_bins - 1, out=codes)
+        np.minimum(codes, edges.size - 2, out=codes)
         is_inside = (block >= edges[0]) & (block <= edges[-1])
         if not is_inside.all():
             codes[~is_inside] = outside

@@ -19,8 +19,9 @@ EDGES = [
     np.linspace(0, 1, 11) ** 1.5,
     np.array([5.0, 6.0]),
     np.array([-5e-324, 0.0, 5e-324]),
-    # From this number of values on, bins are looked up in buckets.
     np.append(0.0, np.geomspace(1e-6, 1e4, 300)),
+    # Cells of equal width with one edge, and one with many, near 0.
+    np.union1d(np.linspace(0, 1, 65), 2.0 ** -np.arange(30)),
     np.array([-1.7e308, -1e300, 0.0, 5e-324, 1e-310, 1.0, 1.7e308]),
     1e15 + np.array([0.0, 1.0, 3.5, 4.0, 900.0]),
 ]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -78,8 +79,13 @@ def choose_sizes(n_rows: float, error: float) -> tuple[int, int]:
     return n_bins, 1 << int(np.log2(np.clip(n_cells, MIN_CELLS, MAX_CELLS)))
 
 
-def cut_finely(low: float, high: float, n_cells: int = MAX_CELLS) -> Interval:
-    """Cut an interval into public cells: of equal width, and smaller toward the point that is nearest to 0.
+def cut_finely(low: float, high: float) -> Interval:
+    """Cut an interval into public cells, see `find_edges`."""
+    return make_cells(find_edges(low, high, MAX_CELLS))
+
+
+def find_edges(low: float, high: float, n_cells: int) -> Floats:
+    """Return the edges of public cells: of equal width, and smaller toward the point that is nearest to 0.
 
     The edges of fewer cells, with a power of 2 as their number, are edges of more cells.
     """
@@ -89,7 +95,7 @@ def cut_finely(low: float, high: float, n_cells: int = MAX_CELLS) -> Interval:
     # For skewed numbers, two edges per octave, down to a distance of 2**-24.5 of the width.
     octaves = 2.0 ** -np.arange(0.5, 24.6, 0.5)
     skewed = near + np.outer([high - near, low - near], octaves)
-    return make_cells(np.unique(np.clip([*even, *skewed.ravel()], low, high)))
+    return np.unique(np.clip(np.append(even, skewed), low, high))
 
 
 def make_cells(edges: Floats) -> Interval:
@@ -130,10 +136,10 @@ def merge_to_bins(
     for name, exact_counts in zip(domain.columns, cell_counts, strict=True):
         attribute = domain[name]
         if name in numbers and isinstance(attribute, Interval):
-            low, *_, high = attribute.edges
-            edges = cut_finely(low, high, n_cells).edges
+            edges = attribute.edges
+            counted = find_edges(edges[0], edges[-1], n_cells)
             # The last cell has the missing numbers.
-            starts.append(np.searchsorted(attribute.edges, edges))
+            starts.append(np.searchsorted(edges, counted))
         else:
             starts.append(np.arange(len(exact_counts)))
     exact = list(map(np.add.reduceat, cell_counts, starts))
@@ -336,14 +342,18 @@ class ClassResiduals:
     is_guessed = False
 
     def __init__(self, n_classes: int) -> None:
-        is_binary = n_classes == 2
-        self._loss = BinaryLoss() if is_binary else SoftmaxLoss(n_classes)
+        self._is_binary = n_classes == 2
+        self._loss = BinaryLoss() if self._is_binary else SoftmaxLoss(n_classes)
         self.square = self._loss.square
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
         """Return the residuals of rows, (n_outputs, n_rows): minus the gradients of their losses."""
-        logits = np.clip(responses, -MAX_LOGIT * LOGIT_UNIT, MAX_LOGIT * LOGIT_UNIT).T
-        return -self._loss.residuals(logits, targets).T
+        largest = MAX_LOGIT * LOGIT_UNIT
+        logits = np.clip(responses, -largest, largest)
+        if self._is_binary:
+            logits += (2 * largest + 1) * targets + largest
+            return tabulate_residuals().take(logits)
+        return -self._loss.residuals(logits.T, targets).T
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
         """Return the slopes and the variances of the residual of a row in each bin.
@@ -365,6 +375,15 @@ class ClassResiduals:
         weights = math.sqrt(self.square) / RESIDUAL_UNIT / longest
         variances = probabilities * (1 - probabilities)
         return weights * variances, weights**2 * variances
+
+
+@cache
+def tabulate_residuals() -> Floats:
+    """Return the residuals of the first and then of the second of two classes for all logits, in steps."""
+    largest = MAX_LOGIT * LOGIT_UNIT
+    logits = np.tile(np.arange(-largest, largest + 1), 2)[:, np.newaxis]
+    codes = np.arange(len(logits)) // (2 * largest + 1)
+    return -BinaryLoss().residuals(logits, codes)[:, 0]
 
 
 class NumberResiduals:
@@ -741,16 +760,19 @@ def backfit(
         if n_outputs > 1:  # centering over classes reduces the noise
             error *= math.sqrt(1 - 1 / n_outputs)
         for column, function in enumerate(functions):
+            rows = codes[column].astype(np.intp)  # faster than several conversions
             # (n_outputs, n_rows); then all arrays have the shape (n_bins, n_outputs).
             row_residuals = residuals.measure(targets, responses)
-            exact = sum_by_bin(codes[column], row_residuals, len(function.sizes))
+            exact = sum_by_bin(rows, row_residuals, len(function.sizes))
             noisy = noise.add_floats(source, exact)
             before = function.integer_values
             constant_before = constant.round(unit)
             centered = _center_classes(noisy / residuals.unit)
             function.update(centered, constant, residuals, error)
-            responses += (function.integer_values - before).T[:, codes[column]]
-            responses += constant.round(unit) - constant_before
+            changes = (function.integer_values - before).T
+            changes += constant.round(unit) - constant_before
+            for response, change in zip(responses, changes, strict=True):
+                response += change.take(rows)
     _warn_of_noise(functions, residuals)
     function_means = [function.mean for function in functions]
     return constant.response + np.sum(function_means, axis=0), functions

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,8 +173,9 @@ class AdditiveModel(SupervisedStatistic):
         warn_of_objects(select_columns(features, numbers))
         bounds = parse_bounds(bounds, bounded) if bounded else np.zeros((0, 2))
         attributes: dict[Any, Any] = {}
+        cut = cache(cut_finely)  # columns often have equal bounds
         for name, (low, high) in zip(numbers, bounds.tolist(), strict=False):
-            attributes[name] = cut_finely(low, high)
+            attributes[name] = cut(low, high)
         if declared_names:
             table = select_columns(features, declared_names)
             declared = declared_domain(table, self.categories, "categories")
