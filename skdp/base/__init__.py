@@ -48,6 +48,7 @@ from skdp.base._parameters import find_decimals as find_decimals
 from skdp.base._parameters import has_float_resolution as has_float_resolution
 from skdp.base._parameters import list_names as list_names
 from skdp.base._parameters import parse_bounds as parse_bounds
+from skdp.base._parameters import parse_ends as parse_ends
 from skdp.base._parameters import restore_on_error as restore_on_error
 from skdp.base._randomness import CallCounter as CallCounter
 from skdp.base._randomness import draw_seed as draw_seed

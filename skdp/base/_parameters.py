@@ -243,6 +243,60 @@ def parse_bounds(
     return np.array(pairs)
 
 
+def parse_ends(
+    bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
+) -> Floats:
+    """Return the declared ends of columns, of shape (n_columns, 2): -inf and inf for ends that are to be found.
+
+    `bounds` is None if no end is declared; otherwise it has a form of `Bounds`, with None for an open end.
+    """
+    ends = np.tile([-math.inf, math.inf], (len(names), 1))
+    if bounds is None:
+        return ends
+    pairs = _list_pairs(bounds, names, parameter)
+    for index, (name, pair) in enumerate(zip(names, pairs, strict=True)):
+        ends[index] = _check_ends(pair, f"`{parameter}` of column {name!r}")
+    return ends
+
+
+def _check_ends(pair: Any, what: str) -> tuple[float, float]:
+    """Check a pair of bounds, of which None and infinite ones are open, and return it as floats."""
+    numbers = _to_list(pair)
+    if numbers is None and pair is None:
+        return -math.inf, math.inf
+    if numbers is None or len(numbers) != 2:
+        return _check_pair(pair, what)
+    low, high = numbers
+    is_open = [_is_open(low, -math.inf), _is_open(high, math.inf)]
+    if all(is_open):
+        return -math.inf, math.inf
+    if not any(is_open):
+        return _check_pair(pair, what)
+    # The declared end is checked beside a finite one.
+    end = high if is_open[0] else low
+    if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
+        raise TypeError(
+            f"{what} must be two numbers, or None for an open end, got "
+            f"{type(end).__name__}."
+        )
+    number: Any = end
+    if not -MAX_DECLARED_END <= number <= MAX_DECLARED_END:
+        raise ValueError(
+            f"{what} must have a finite end of at most {MAX_DECLARED_END:.0e} beside an "
+            f"open one, got {end!r:.40}."
+        )
+    return (-math.inf, float(end)) if is_open[0] else (float(end), math.inf)
+
+
+# Largest declared end beside an open one, so that all widths are finite.
+MAX_DECLARED_END = 1e300
+
+
+def _is_open(end: Any, infinity: float) -> bool:
+    """Return True if an end is None, or infinite in its direction."""
+    return end is None or (isinstance(end, float) and end == infinity)
+
+
 def check_declared(
     declared: Mapping[Any, Any], names: Sequence[Any], parameter: str, hint: str = ""
 ) -> None:

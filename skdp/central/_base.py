@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,10 +34,12 @@ from skdp.base import (
     draw_seed,
     make_source,
     parse_bounds,
+    parse_ends,
     restore_on_error,
     to_single_column,
     warn_of_release,
 )
+from skdp.central._limits import LimitSearch, plan_search
 from skdp.central._quantiles import QuantilePlan
 from skdp.central._sums import read_values
 from skdp.central.statistics import (
@@ -320,6 +324,18 @@ class Plan:
     # The failure probability in addition to the failure probability of Gaussian noise.
     delta: Fraction = Fraction(0)
 
+    def after(self, search: LimitSearch) -> Plan:
+        """Return the plan of a release after a search of limits, for the charge."""
+        losses = self.losses
+        if losses is None:
+            losses = tuple(noise.loss for noise in self.noises)
+        if losses:
+            losses = (*search.losses, *losses) if search.losses else ()
+        mechanism = self.mechanism or self.noises[0].name
+        return replace(
+            self, losses=losses, mechanism=f"{search.mechanism}; {mechanism}"
+        )
+
     @classmethod
     def from_quantiles(cls, quantiles: QuantilePlan) -> Plan:
         """Plan the release of quantiles of columns."""
@@ -348,6 +364,10 @@ class CentralStatistic(CentralEstimator):
     _releases_exclusions: ClassVar[bool] = False
     # True if columns have declared values of any type instead of numbers.
     _takes_categories: ClassVar[bool] = False
+    # True if ends of `bounds` that are not declared are found, with a part of the budget.
+    _finds_limits: ClassVar[bool] = False
+    # True if narrower limits are found within declared bounds, too.
+    _finds_limits_within: ClassVar[bool] = False
 
     @restore_on_error
     def fit(
@@ -415,22 +435,46 @@ class CentralStatistic(CentralEstimator):
         check_choice("handle_unknown", handle_unknown, get_args(Unknown))
         bounded = self._select_bounded(rows).names
         bounds = self._declared_bounds(bounded)
-        plan = self._plan(rows, budget, bounds)
-        limits = None if bounds is None else parse_bounds(bounds, bounded)
+        search = self._plan_search(bounded, bounds, budget)
+        if search is None:
+            plan = self._plan(rows, budget, bounds)
+            limits = None if bounds is None else parse_bounds(bounds, bounded)
+            described = limits
+        else:
+            # This plan checks all parameters and columns; its exact statistics are not used.
+            plan = self._plan(rows, search.rest, search.placeholder)
+            plan, described = plan.after(search), search.ends
+            counts = search.count(rows)
 
-        # Charge. The plan has the integers that a release requires, so the rows are freed.
+        # Charge.
         names = rows.names
-        method = self._describe_method(bounded, limits)
-        del rows
+        method = self._describe_method(bounded, described)
+        if search is None:
+            del rows  # the plan has the integers that the release requires
         source = self._charge_plan(plan, budget, names, method)
 
         # Release.
+        if search is not None:
+            limits = search.find(rows, counts, source)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the first plan has warned
+                plan = self._plan(rows, search.rest, limits)
+            del rows
         self._release(plan, source)
         if limits is None:
             self.__dict__.pop("bounds_", None)  # of an earlier fit
         else:
             self.bounds_ = limits
         return self
+
+    def _plan_search(
+        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+    ) -> LimitSearch | None:
+        """Plan the search of limits of the columns `names` with declared bounds; None if all limits are declared."""
+        if bounds is None or not self._finds_limits:
+            return None
+        ends = parse_ends(bounds, names)
+        return plan_search(names, ends, budget, within=self._finds_limits_within)
 
     def _describe_method(
         self, bounded: Sequence[Any], limits: Floats | None
@@ -443,7 +487,8 @@ class CentralStatistic(CentralEstimator):
         if limits is not None:
             pairs = zip(bounded, limits.tolist(), strict=True)
             facts["bounds"] = [
-                f"{name} from {x:,.12g} to {y:,.12g}" for name, (x, y) in pairs
+                f"{name} from {_format_end(x)} to {_format_end(y)}"
+                for name, (x, y) in pairs
             ]
         return facts
 
@@ -546,7 +591,10 @@ class CentralStatistic(CentralEstimator):
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         """Return the declared bounds of columns; None if they need none."""
-        return getattr(self, "bounds", None)
+        bounds = getattr(self, "bounds", None)
+        if bounds is None and self._finds_limits and names:
+            return parse_ends(None, names)
+        return bounds
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Check the parameters and the table, and compute exact statistics; all errors are raised here."""
@@ -555,6 +603,11 @@ class CentralStatistic(CentralEstimator):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Draw noise, and set the fitted attributes."""
         raise NotImplementedError
+
+
+def _format_end(end: float) -> str:
+    """Format the end of a range for the note of method."""
+    return f"{end:,.12g}" if math.isfinite(end) else "a limit that is found"
 
 
 class WeightedStatistic(CentralStatistic):

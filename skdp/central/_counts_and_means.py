@@ -412,9 +412,9 @@ class DPMean(WeightedStatistic):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside
-        are clipped.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped. An end
+        that is None, such as in (0, None), is found with a third of the budget; None alone finds all ends.
     max_weight : float, optional
         The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     confidence_level : float, default=0.95
@@ -436,7 +436,7 @@ class DPMean(WeightedStatistic):
     interval_ : ndarray of shape (n_features, 2)
         Confidence interval of the mean of the clipped values of each column, within the bounds.
     bounds_ : ndarray of shape (n_features, 2)
-        The declared bounds.
+        The declared bounds, and limits that are found.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -458,8 +458,9 @@ class DPMean(WeightedStatistic):
     With `sample_weight`, each sum has weights between 0 and `max_weight`, the noise of the sums is proportional to
     `max_weight`, and `mean_` is a weighted mean.
 
-    `interval_` is for the mean of the values clipped to the bounds. If the bounds are from `discover_domain`, the bias
-    of clipping is unknown.
+    `interval_` is for the mean of the values clipped to `bounds_`. If an end is found, or from `discover_domain`, the
+    bias of clipping is unknown. Limits are found by a choice among public windows and by noisy counts
+    (:doc:`/guarantees/statistics`).
 
     References
     ----------
@@ -481,6 +482,8 @@ class DPMean(WeightedStatistic):
     epsilon = 0.1, central model, adding or removing one record's values of: age,
     NOT SECURE: the randomness comes from a seed
     """
+
+    _finds_limits = True
 
     def __init__(
         self,

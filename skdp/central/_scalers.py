@@ -70,9 +70,10 @@ class DPStandardScaler(AffineScaler):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside; `transform` does not.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge; None, or an end that is None, if
+        there is none. Narrower limits are found with a fifth of the budget, or a third for a column with an open end,
+        so wide bounds cost little. Values outside the limits are clipped.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -99,7 +100,7 @@ class DPStandardScaler(AffineScaler):
         True where the standard error of the variance is at least the variance of a uniform distribution between the
         bounds: `var_` is then this variance, which is public, and `fit` warns.
     bounds_ : ndarray of shape (n_features, 2)
-        The declared bounds.
+        The limits that are found within the declared bounds, between which mean and deviation are measured.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -143,6 +144,9 @@ class DPStandardScaler(AffineScaler):
     >>> print(scaler.guarantee_.to("replace"))
     epsilon = 1, central model, replacing one record's values of: age, hours-per-week, NOT SECURE: ...
     """
+
+    _finds_limits = True
+    _finds_limits_within = True
 
     def __init__(
         self,

@@ -50,9 +50,7 @@ def test_common_parameters_are_checked(name):
 @pytest.mark.parametrize(
     ("bounds", "match"),
     [
-        (None, "`bounds` must be"),
         ((1, 1), "`bounds` of column 'a' must be finite with low < high"),
-        ((0, math.inf), "`bounds` of column 'a' must be finite with low < high"),
         ((-1e308, 1e308), "`bounds` of column 'a' must be finite with low < high, and a width"),
         ((1e17, 1e17 + 16), "a width that floats resolve"),
         ([(0, 1)] * 4, r"`bounds` must have a row \(low, high\) for each of the 2 columns of X, got 4 rows"),
@@ -62,6 +60,18 @@ def test_common_parameters_are_checked(name):
     ],
 )
 def test_bounds_are_checked(name, bounds, match):
+    refuse(name, whole(name), match, bounds=bounds)
+
+
+@pytest.mark.parametrize("name", ["DPKBinsDiscretizer", "DPRidge"])
+@pytest.mark.parametrize(
+    ("bounds", "match"),
+    [
+        (None, "`bounds` must be"),
+        ((0, math.inf), "`bounds` of column 'a' must be finite with low < high"),
+    ],
+)
+def test_open_ends_are_checked(name, bounds, match):
     refuse(name, whole(name), match, bounds=bounds)
 
 

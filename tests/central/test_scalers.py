@@ -29,25 +29,31 @@ def fits(kind, X, repeats, **parameters):
 
 @pytest.mark.parametrize("epsilon", often([1.0, 5.0, 25.0], [5.0]))
 def test_error_of_the_scale_covers_columns_of_any_variance(epsilon):
-    """A coverage of 0.935 fails with probability below 1e-6."""
+    """The scale is of the numbers limited to `bounds_`; a coverage of 0.935 fails with probability below 1e-6."""
     constant, odd = np.full(2000, 5.0), np.r_[np.full(1998, 0.0), [10.0, 10.0]]
     ordinary = np.random.default_rng(0).exponential(1, 2000).clip(0, 10)
     X = np.column_stack([constant, np.full(2000, 10.0), odd, 5 + (ordinary - 5) / 20, ordinary])
     runs = fits(DPStandardScaler, X, 400, epsilon=epsilon, bounds=(0, 10))
-    covers = [np.abs(run.scale_ - X.std(axis=0)) <= 1.96 * run.scale_std_error_ for run in runs]
+    scales = [np.clip(X, *run.bounds_.T).std(axis=0) for run in runs]
+    covers = [np.abs(run.scale_ - true) <= 1.96 * run.scale_std_error_ for run, true in zip(runs, scales, strict=True)]
     assert (np.mean(covers, axis=0) >= 0.875).all()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_tables_without_rows_or_with_one_row_are_supported(rows):
+    exceeds = []
     for seed in range(20):
         scaler = DPStandardScaler(0.5, bounds=(-5, 5), random_state=seed)
-        with pytest.warns(UserWarning, match=r"exceeds the variance of \['x0', 'x1'\]"):
+        with pytest.warns(UserWarning, match="exceeds the variance of"):
             scaler.fit(np.full((rows, 2), 3.0))
         assert (np.abs(scaler.mean_) <= 5).all()
-        assert scaler.scale_ == pytest.approx(10 / math.sqrt(12))
-        assert scaler.noise_exceeds_variance_.all()
+        is_noise = scaler.noise_exceeds_variance_
+        widths = np.diff(scaler.bounds_[is_noise])[:, 0]
+        assert scaler.scale_[is_noise] == pytest.approx(widths / math.sqrt(12))
         assert (scaler.mean_std_error_ > 0).all()
+        exceeds += [*is_noise]
+    # A noisy number of rows may be large for its noise.
+    assert np.mean(exceeds) >= 0.9
 
 
 ATTRIBUTES = ["data_min_", "data_max_", "data_range_", "scale_", "min_"]

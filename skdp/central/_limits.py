@@ -1,0 +1,520 @@
+"""Limits of columns of numbers that are found with differential privacy, for bounds that nobody has to know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from skdp._arrays import Floats, Indices, Integers, Mask
+from skdp.base import has_float_resolution
+from skdp.central._sums import read_values
+from skdp.central.statistics import (
+    Batches,
+    Noise,
+    choice_name,
+    choose,
+    to_float,
+    warn_user,
+)
+from skdp.privacy import Loss, PrivacyBudget, gaussian_loss
+from skdp.randomness import ByteSource
+from skdp.tables import Table
+
+# Fractions of the budget of a release: for a column with an open end, and for all columns
+# with two declared ends. A third is a compromise: without it, columns of 1,000 rows are not
+# found, and the error of a large table grows by half at most (benchmarks/ordinary_tables.py).
+OPEN_PART, DECLARED_PART = Fraction(1, 3), Fraction(1, 5)
+
+# Parts of the budget of a search, see `LimitSearch`.
+WINDOW_PART, ZOOM_PART, COUNTS_PART = Fraction(4, 10), Fraction(1, 10), Fraction(5, 10)
+
+# Smallest and largest power of 2 of the distance of a cell from its center. Distances that
+# are smaller or larger are in the cell of the center and in the outer cells.
+MIN_POWER, MAX_POWER = -1022, 1022
+
+# Cells from a power of 2 to the next: of windows, and of the counts around a center.
+WINDOW_CELLS_PER_OCTAVE, COUNTED_CELLS_PER_OCTAVE = 16, 2
+
+# Largest power of 2 of numbers, and of their inverses, with windows narrower than an octave.
+MAX_NARROW_POWER = 100
+
+# Cells of equal width in a narrow window.
+ZOOM_CELLS = 1 << 12
+
+# Prior probabilities of windows of 1, 2, 4, ... cells, and of windows around 0. Columns are
+# mostly nonnegative, and their octaves have a Cauchy distribution around 2**5 with the scale
+# 10. A prior multiplies the rows that find a window by at most a logarithm.
+WINDOW_WEIGHTS, CENTRAL_WEIGHT = (0.05, 0.1, 0.15, 0.25, 0.25), 0.2
+PRIOR_OCTAVE, PRIOR_SCALE, POSITIVE_WEIGHT = 5.0, 10.0, 0.75
+
+# Evidence for records in a cell, in scales of Laplace noise: next to cells with records, and
+# elsewhere, where 2 log(1 + a) is added a octaves from the window, but at most -log p in an octave
+# of the prior probability p. Noise exceeds the second one in about 2 % of the columns.
+NEAR_EVIDENCE, FAR_EVIDENCE = 4.0, 6.0
+
+# Evidence for the limits of a column, in standard deviations of the number of records.
+MIN_EVIDENCE_OF_LIMITS = 2.0
+
+# A limit moves outward by an octave if more records are expected there than this multiple of
+# the noise of a sum of records at the limit: then the bias exceeds the additional noise.
+MIN_EXPECTED_RATIO = 4.5
+
+# Largest number of octaves of this extension, and largest ratio of the records of an octave
+# to the records of the previous one: tails with a finite mean have smaller ratios.
+MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
+
+# Smallest distance of a limit from the center, in octaves of the distance within which half of the
+# records are: with an open end, and between declared ends.
+MIN_OCTAVES, MIN_OCTAVES_WITHIN = 0, 2
+
+# Width of limits if all records are 0, as far as the noise shows.
+MIN_WIDTH = 1.0
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of distances from a center: equal steps from each power of 2 to the next, on both sides."""
+
+    # A power of 2.
+    cells_per_octave: int
+    center: float = 0.0
+
+    @property
+    def n_side_cells(self) -> int:
+        """The number of cells on each side of the cell of the center."""
+        return (MAX_POWER - MIN_POWER) * self.cells_per_octave
+
+    def count(self, numbers: Floats) -> Integers:
+        """Count finite numbers by cell, in ascending order; shape (n_cells,)."""
+        with np.errstate(over="ignore"):
+            finite = np.nan_to_num(numbers - self.center)
+        distances = np.abs(finite)
+        # Fractions from 1/2 to below 1.
+        fractions, powers = np.frexp(np.maximum(distances, 2.0 ** (MIN_POWER - 1)))
+        octave = self.cells_per_octave
+        steps = ((2 * fractions - 1) * octave).astype(np.int64) + 1
+        steps += (powers - 1 - MIN_POWER) * octave
+        steps = np.clip(steps, 0, self.n_side_cells)
+        steps = np.where(finite < 0, -steps, steps) + self.n_side_cells
+        return np.bincount(steps, minlength=2 * self.n_side_cells + 1)
+
+    @property
+    def edges(self) -> Floats:
+        """The edges of the cells as distances from the center, ascending; (n_cells + 1,)."""
+        return _list_edges(self.cells_per_octave)
+
+
+@lru_cache(maxsize=4)
+def _list_edges(octave: int) -> Floats:
+    """Return the edges of cells of equal steps in each octave; (2 * n_side_cells + 2,)."""
+    cells = np.arange((MAX_POWER - MIN_POWER) * octave + 1)
+    steps = 1 + cells % octave / octave
+    distances = np.ldexp(steps, MIN_POWER + cells // octave)
+    return np.concatenate([-distances[::-1], distances])
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Public candidates of intervals that contain half of the records of a column: ranges of cells."""
+
+    # (n_windows,): the first cell, the cell after the last one, the logarithm of the prior
+    # probability, and True if the window is as narrow as a cell.
+    starts: Indices
+    stops: Indices
+    log_priors: Floats
+    is_narrowest: Mask
+
+    @classmethod
+    def join(cls, levels: Sequence[tuple[Indices, Any, Floats]]) -> Windows:
+        """Join windows of several widths; each level has the first cells, the widths, and prior probabilities."""
+        starts = np.concatenate([starts for starts, *_ in levels])
+        widths = np.concatenate([0 * starts + width for starts, width, _ in levels])
+        priors = np.concatenate([prior for *_, prior in levels])
+        return cls(starts, starts + widths, np.log(priors), widths == 1)
+
+    def choose(
+        self, counts: Integers, budget: PrivacyBudget, source: ByteSource
+    ) -> tuple[int, int]:
+        """Choose a window with about half of the records; return its first cell and the cell after its last one."""
+        # With i of n records in a window, its score is 2 min(2 i - n, 0) - max(2 i - n, 0), so
+        # a window of half of the records is best, and an empty one worst. A window of one cell
+        # cannot be narrower, so more records are as good. One record changes a score by at
+        # most 2, and the difference of two scores by at most 4.
+        sums = np.append(0, np.cumsum(counts))
+        excess = 2 * (sums[self.stops] - sums[self.starts]) - sums[-1]
+        surplus = np.where(self.is_narrowest, 0, np.maximum(excess, 0))
+        scores = 2 * np.minimum(excess, 0) - surplus
+        # Public offsets: an offset of log p / rate multiplies a probability by p.
+        rate = max(float(budget.choice / (4 * budget.rows)), 2.0**-200)
+        offsets = np.clip(np.rint(self.log_priors / rate), -(2.0**60), 0)
+        window = choose(source, scores + offsets.astype(np.int64), budget, 4)
+        return int(self.starts[window]), int(self.stops[window])
+
+
+@lru_cache(maxsize=1)
+def make_windows() -> Windows:
+    """Make the windows of cells around 0: parts of octaves of one sign, and neighborhoods of 0."""
+    octave = WINDOW_CELLS_PER_OCTAVE
+    n_side, n_octaves = Cells(octave).n_side_cells, MAX_POWER - MIN_POWER
+    levels: list[tuple[Indices, Any, Floats]] = []
+    for level, weight in enumerate(WINDOW_WEIGHTS):
+        width = 1 << level
+        step = max(width // 2, 1)
+        # Windows that are narrower than an octave are of numbers of usual size.
+        first, last = 0, n_side - width + 1
+        if width < octave:
+            first = (-MIN_POWER - MAX_NARROW_POWER) * octave
+            last = (-MIN_POWER + MAX_NARROW_POWER) * octave
+        steps = np.arange(first, last, step)
+        prior = weight * weigh_octaves(steps / octave) * step / octave
+        above, below = n_side + 1 + steps, n_side - steps - width
+        levels.append((above, width, POSITIVE_WEIGHT * prior))
+        levels.append((below, width, (1 - POSITIVE_WEIGHT) * prior))
+    # The cell of 0 alone is as probable as all its neighborhoods.
+    levels.append((np.array([n_side]), 1, np.array([CENTRAL_WEIGHT / 2])))
+    octaves = np.arange(1, n_octaves + 1)
+    reaches = octaves * octave
+    prior = CENTRAL_WEIGHT / 2 * weigh_octaves(octaves)
+    levels.append((n_side - reaches, 2 * reaches + 1, prior))
+    return Windows.join(levels)
+
+
+def weigh_octaves(octaves: NDArray[Any]) -> Floats:
+    """Return prior probabilities of octaves, counted from `MIN_POWER`."""
+    distances = (octaves + MIN_POWER - PRIOR_OCTAVE) / PRIOR_SCALE
+    return 1 / (math.pi * PRIOR_SCALE) / (1 + distances**2)
+
+
+@lru_cache(maxsize=1)
+def make_zoom_windows() -> Windows:
+    """Make the windows of `ZOOM_CELLS` cells of equal width: half as wide at each level, with equal probabilities."""
+    levels = []
+    n_levels = ZOOM_CELLS.bit_length()
+    for level in range(n_levels):
+        width = ZOOM_CELLS >> level
+        starts = np.arange(0, ZOOM_CELLS - width + 1, max(width // 2, 1))
+        prior = np.full(len(starts), 1 / (n_levels * len(starts)))
+        levels.append((starts, width, prior))
+    return Windows.join(levels)
+
+
+class Start(NamedTuple):
+    """Cells around a center, the distance within which about half of the numbers are, and the noise of counts."""
+
+    cells: Cells
+    spread: float
+    noise: Noise
+
+
+@dataclass(frozen=True, eq=False)
+class LimitSearch:
+    """A search of limits of columns with a part of the budget of a release.
+
+    1. Choose a window with about half of the records, among parts of octaves around 0.
+    2. If the window may be too wide, divide it, and choose again.
+    3. Count records by their distances from the center of the window, with noise, and take the cells with records.
+
+    Each of n columns gets the n-th part of the budget.
+    """
+
+    # All columns with bounds, and their declared ends, (n_columns, 2): -inf and inf if they are open.
+    names: tuple[Any, ...]
+    ends: Floats
+    # True for columns whose limits are found; (n_columns,).
+    is_searched: Mask
+    # True if declared ends are replaced by narrower limits, too.
+    within: bool
+    # The budgets of the search and of the other parts of the release.
+    budget: PrivacyBudget
+    rest: PrivacyBudget
+
+    @cached_property
+    def _searched(self) -> list[int]:
+        """Indices of the columns whose limits are found."""
+        return np.flatnonzero(self.is_searched).tolist()
+
+    @property
+    def _of_column(self) -> PrivacyBudget:
+        """The budget of the search of a column."""
+        return self.budget / len(self._searched)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The privacy losses of the search; () if they are not known."""
+        if self.budget.kind == "rho":
+            return ()
+        if self.budget.kind == "mu":
+            return (gaussian_loss(self.budget.mu_squared),)
+        return (self.budget.loss(),)
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism, and its fraction of the budget."""
+        part = self.budget.amount / (self.budget.amount + self.rest.amount)
+        name = choice_name(self.budget)
+        return f"limits by {name} and noisy counts ({float(part):.0%} of the budget)"
+
+    @property
+    def placeholder(self) -> Floats:
+        """Finite bounds between the declared ends, to plan a release before limits are found."""
+        low, high = self.ends.T
+        is_low, is_high = np.isfinite(low), np.isfinite(high)
+        width = 1 + np.abs(np.where(is_low, low, np.where(is_high, high, 0)))
+        low = np.where(is_low, low, np.where(is_high, high - width, 0))
+        return np.column_stack([low, np.where(is_high, high, low + width)])
+
+    def count(self, rows: Batches) -> list[Integers]:
+        """Count the numbers of each column in the cells of the first step; these exact counts are private."""
+        cells = [Cells(WINDOW_CELLS_PER_OCTAVE)] * len(self._searched)
+        return self._count_cells(rows, cells)
+
+    def find(
+        self, rows: Batches, counts: Sequence[Integers], source: ByteSource
+    ) -> Floats:
+        """Return the bounds of all columns, (n_columns, 2), given the counts of `count`."""
+        starts = []
+        for column, windows in zip(self._searched, counts, strict=True):
+            starts.append(self._find_start(rows, column, windows, source))
+        exact = self._count_cells(rows, [start.cells for start in starts])
+        bounds, guessed = self.ends.copy(), []
+        for column, start, of_column in zip(self._searched, starts, exact, strict=True):
+            noisy = NoisyCounts.draw(start, of_column, source)
+            ends = self.ends[column]
+            is_open = ~np.isfinite(ends)
+            # Declared ends bound the noise of limits that are too wide.
+            min_octaves = MIN_OCTAVES if is_open.any() else MIN_OCTAVES_WITHIN
+            limits, is_clear = noisy.find_limits(self._unit_noise, min_octaves)
+            is_found = is_open | (self.within and is_clear)
+            bounds[column] = np.where(is_found, limit_to_ends(limits, ends), ends)
+            if is_open.any() and not is_clear:
+                guessed.append(self.names[column])
+        if guessed:
+            warn_user(
+                f"The limits of columns {guessed} are guesses, because the noise exceeds "
+                "the number of records. Declare bounds, or use more rows, a larger "
+                "epsilon, or fewer columns",
+                "guide/preprocessing",
+            )
+        return bounds
+
+    def _find_start(
+        self, rows: Batches, column: int, counts: Integers, source: ByteSource
+    ) -> Start:
+        """Choose a window with about half of the numbers of a column, and the cells that count distances from it."""
+        budget = self._of_column
+        start, stop = make_windows().choose(counts, budget * WINDOW_PART, source)
+        edges = Cells(WINDOW_CELLS_PER_OCTAVE).edges
+        low, high = float(edges[start]), float(edges[stop])
+        part = COUNTS_PART
+        if stop - start == 1 and not low < 0 < high:
+            # Half of the numbers may be in a part of the window.
+            low, high = low - (high - low), high + (high - low)
+            ends = self.ends[column]
+            count = partial(_count_evenly, low=low, high=high, ends=ends)
+            (evenly,) = rows.select([self.names[column]]).add_up(count)
+            start, stop = make_zoom_windows().choose(evenly, budget * ZOOM_PART, source)
+            step = (high - low) / ZOOM_CELLS
+            low, high = low + start * step, low + stop * step
+        else:
+            part += ZOOM_PART
+        center = 0.0 if low < 0 < high else low / 2 + high / 2
+        cells = Cells(COUNTED_CELLS_PER_OCTAVE, center)
+        return Start(cells, high / 2 - low / 2, Noise.from_budget(budget * part))
+
+    def _count_cells(self, rows: Batches, cells: Sequence[Cells]) -> list[Integers]:
+        """Count the numbers of the columns by cell."""
+        names = [self.names[column] for column in self._searched]
+        count = partial(_count_cells, cells=cells, ends=self.ends[self._searched])
+        return rows.select(names).add_up(count)
+
+    @property
+    def _unit_noise(self) -> float:
+        """The standard deviation of a sum of the release, in units of a record at the limit."""
+        noise = Noise.joint(self.rest, 1, 2 * len(self.names))
+        return to_float(noise.std)
+
+
+def plan_search(
+    names: Sequence[Any], ends: Floats, budget: PrivacyBudget, *, within: bool
+) -> LimitSearch | None:
+    """Plan a search of the limits of columns with an open end, or of all columns `within` declared ends, too."""
+    is_open: Mask = np.isinf(ends).any(axis=1)
+    is_searched: Mask = np.ones(len(names), bool) if within else is_open
+    if not is_searched.any():
+        return None
+    n_open, n_declared = int(is_open.sum()), int((is_searched & ~is_open).sum())
+    part = (OPEN_PART * n_open + DECLARED_PART * n_declared) / len(names)
+    return LimitSearch(
+        tuple(names), ends, is_searched, within, budget * part, budget * (1 - part)
+    )
+
+
+def limit_to_ends(limits: tuple[float, float], ends: Floats) -> tuple[float, float]:
+    """Return limits within declared ends, at a distance that floats resolve."""
+    low, high = np.clip(limits, *ends).tolist()
+    if not has_float_resolution(low, high):
+        # All records are at one number, or beyond a declared end.
+        width = max(1e-6 * max(abs(low), abs(high)), MIN_WIDTH)
+        low, high = np.clip([low - width, high + width], *ends).tolist()
+    return low, high
+
+
+def _count_cells(
+    table: Table, *, cells: Sequence[Cells], ends: Floats
+) -> list[Integers]:
+    """Count the numbers of each column of a table between its ends by cell; missing values are not counted."""
+    counts = []
+    for numbers, cut, (low, high) in zip(read_values(table), cells, ends, strict=True):
+        numbers = numbers[~np.isnan(numbers)]
+        counts.append(cut.count(np.clip(numbers, low, high)))
+    return counts
+
+
+def _count_evenly(
+    table: Table, *, low: float, high: float, ends: Floats
+) -> list[Integers]:
+    """Count the numbers of a column in `ZOOM_CELLS` cells of equal width, and all others."""
+    (numbers,) = read_values(table)
+    numbers = np.clip(numbers[~np.isnan(numbers)], *ends)
+    steps = np.floor((numbers - low) / (high - low) * ZOOM_CELLS)
+    is_inside = (steps >= 0) & (steps < ZOOM_CELLS)
+    steps = np.where(is_inside, steps, ZOOM_CELLS).astype(np.int64)
+    return [np.bincount(steps, minlength=ZOOM_CELLS + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Noisy counts of the numbers of a column by their distances from a center."""
+
+    start: Start
+    counts: Floats
+
+    @classmethod
+    def draw(cls, start: Start, counts: Integers, source: ByteSource) -> NoisyCounts:
+        """Add noise to exact counts."""
+        return cls(start, start.noise.add_floats(source, counts))
+
+    @cached_property
+    def _scale(self) -> float:
+        """The scale of Laplace noise with the standard deviation of the noise of a count."""
+        return to_float(max(self.start.noise.std, Fraction(1, 2))) / math.sqrt(2)
+
+    def find_limits(
+        self, unit_noise: float, min_octaves: int
+    ) -> tuple[tuple[float, float], bool]:
+        """Find limits, and return True if the number of records between them exceeds the noise.
+
+        `unit_noise` is the noise of a sum of the release in units of a record at the limit; limits are at least
+        `min_octaves` beyond half of the records.
+        """
+        cells = self.start.cells
+        n_side, octave = cells.n_side_cells, cells.cells_per_octave
+        sides = self.counts[:n_side][::-1], self.counts[n_side + 1 :]
+        _, power = math.frexp(self.start.spread)
+        first = (power - 1 - MIN_POWER + min_octaves) * octave
+        start = int(np.clip(first, 0, n_side - 1))
+        reaches, is_known = [], []
+        for side in sides:
+            tail = Tail(side, self._scale, octave)
+            last = tail.find_last(start)
+            is_known.append(tail.is_clear(last))
+            reaches.append(tail.extend(last, unit_noise))
+        center, edges = cells.center, cells.edges[n_side + 1 :]
+        below, above = (float(edges[reach + 1]) for reach in reaches)
+        # Columns of one sign are more frequent than others.
+        if center == 0 and is_known[0] != is_known[1]:
+            below, above = below * is_known[0], above * is_known[1]
+        # Without numbers beside 0, nothing is known of the scale.
+        is_scaled = center != 0 or any(is_known)
+        is_clear = is_scaled and self._is_clear_near(start)
+        return (center - below, center + above), is_clear
+
+    def _is_clear_near(self, start: int) -> bool:
+        """Return True if the cells of the center and near half of the records clearly have records."""
+        n_side = self.start.cells.n_side_cells
+        octave = self.start.cells.cells_per_octave
+        first, last = max(start - 3 * octave, 0), start + 2 * octave
+        parts = [
+            self.counts[max(n_side - 1 - last, 0) : n_side - first],
+            self.counts[n_side : n_side + 1],
+            self.counts[n_side + 1 + first : n_side + 2 + last],
+        ]
+        near = np.concatenate(parts)
+        error = math.sqrt(2 * near.size) * self._scale
+        return bool(near.sum() > MIN_EVIDENCE_OF_LIMITS * error)
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """Noisy counts of cells from a center outward."""
+
+    counts: Floats
+    # The scale of the noise.
+    scale: float
+    cells_per_octave: int
+
+    def _sum(self, start: int, stop: int) -> float:
+        return float(self.counts[max(start, 0) : max(stop, 0)].sum())
+
+    def is_clear(self, last: int) -> bool:
+        """Return True if the octaves up to the cell `last` clearly have records."""
+        first = max(last + 1 - 4 * self.cells_per_octave, 0)
+        error = self.scale * math.sqrt(last + 1 - first)
+        return self._sum(first, last + 1) > NEAR_EVIDENCE * error
+
+    def find_last(self, start: int) -> int:
+        """Return the last cell that clearly has records; at least `start`."""
+        sums = np.append(0.0, np.cumsum(self.counts))
+        last = start
+        octaves = np.arange(self.counts.size) / self.cells_per_octave
+        distant = 2 * np.log1p(np.abs(octaves - start / self.cells_per_octave))
+        evidence = FAR_EVIDENCE + np.minimum(distant, -np.log(weigh_octaves(octaves)))
+        evidence *= self.scale
+        for width in (1, 2, 4):
+            limits = evidence[width - 1 :] * math.sqrt(width)
+            clear = np.flatnonzero(sums[width:] - sums[:-width] > limits)
+            if clear.size:
+                last = max(last, int(clear[-1]))
+        reach = 2 * self.cells_per_octave
+        while True:
+            near = self.counts[last + 1 : last + 1 + reach] > NEAR_EVIDENCE * self.scale
+            if not near.any():
+                return last
+            last += 1 + int(np.flatnonzero(near)[-1])
+
+    def extend(self, last: int, unit_noise: float) -> int:
+        """Extend a limit by octaves in which the counts up to it and the noise let expect many records."""
+        octave = self.cells_per_octave
+        error = self.scale * math.sqrt(2 * octave)
+        inner = self._sum(last + 1 - octave, last + 1) - error
+        before = self._sum(last + 1 - 2 * octave, last + 1 - octave)
+        if inner <= 0:
+            return last
+        ratio = min(inner / max(before, inner), MAX_TAIL_RATIO)
+        expected = inner * ratio
+        stop = min(last + MAX_EXTENSION_OCTAVES * octave, self.counts.size - octave - 1)
+        while last < stop:
+            counted = self._sum(last + 1, last + 1 + octave)
+            expected = expect_count(counted, expected, error)
+            if expected < max(MIN_EXPECTED_RATIO * unit_noise, 1.0):
+                break
+            last += octave
+            expected *= ratio
+        return last
+
+
+def expect_count(counted: float, prior_mean: float, error: float) -> float:
+    """Return the mean of a count given a noisy count with a normal error, and an exponential prior."""
+    # The posterior is a normal distribution of this mean, truncated to positive numbers.
+    mean = counted - error**2 / prior_mean
+    z = mean / error
+    log_hazard = -(z**2) / 2 - math.log(math.sqrt(2 * math.pi)) - float(log_ndtr(z))
+    return max(mean + error * math.exp(log_hazard), 0.0)

@@ -1,0 +1,159 @@
+"""Limits of columns that are found with a part of the budget, for ends of bounds that nobody declares."""
+
+import math
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skdp import DPMean, DPStandardScaler, PrivacyLedger
+from skdp.privacy import Mu, Rho
+from skdp.testing import replay_release
+from tests.conftest import diagonal
+
+rng = np.random.default_rng(0)
+N = 3000
+PEOPLE = pd.DataFrame(
+    {"age": rng.normal(45, 12, N), "income": rng.lognormal(10.4, 0.7, N), "rare": rng.random(N) < 0.1}
+)
+BUDGETS = [2.0, Rho(0.3, 1e-6), Mu(1.0, 1e-6)]
+# Columns that are extreme or small, and limits between which all finite results must be.
+HOSTILE = {
+    "zeros": [0.0] * 300,
+    "one number": [7.5] * 300,
+    "huge": [1e300, -1e300] * 100,
+    "tiny": [1e-300] * 200,
+    "infinite": [math.inf] * 100 + [-math.inf] * 100,
+    "missing": [math.nan] * 100,
+    "a few infinite": [*rng.normal(size=200), math.inf, math.nan],
+    "two clusters": [-1e6] * 150 + [1e6] * 150,
+    "one row": [3.0],
+    "no row": [],
+    "mostly zeros": [0.0] * 990 + [1e5] * 10,
+    "whole": list(range(100)) * 3,
+}
+
+
+def find_limits(column, seed=0, **parameters):
+    # A guess is a result, too.
+    model = DPMean(**{"epsilon": 1.0, "random_state": seed} | parameters)
+    return model.fit(pd.DataFrame({"x": np.asarray(column, float)})).bounds_[0]
+
+
+@pytest.mark.parametrize("epsilon", BUDGETS)
+@pytest.mark.parametrize("seed", range(3))
+def test_means_without_bounds_are_close(epsilon, seed):
+    mean = DPMean(epsilon, random_state=seed).fit(PEOPLE)
+    errors = np.abs(mean.mean_ - PEOPLE.mean()) / PEOPLE.std()
+    assert errors.max() < 0.1
+    widths = np.ptp(mean.bounds_, axis=1) / PEOPLE.std()
+    assert widths.between(2, 40).all()
+
+
+@pytest.mark.parametrize("shift", [-1e6, 1e6, 1e9])
+def test_limits_far_from_zero_are_narrow(shift):
+    low, high = find_limits(shift + rng.normal(size=5000))
+    assert low < shift < high
+    assert high - low < 1e-3 * abs(shift)
+
+
+@pytest.mark.filterwarnings("ignore:The (limits|noise):UserWarning")
+@pytest.mark.parametrize("column", HOSTILE.values(), ids=list(HOSTILE))
+@pytest.mark.parametrize("model", [DPMean(), DPStandardScaler()])
+def test_hostile_columns_give_finite_numbers(model, column):
+    X = pd.DataFrame({"x": np.array(column, float)})
+    for seed in range(3):
+        with np.errstate(all="raise", under="ignore"):
+            fitted = clone(model).set_params(random_state=seed).fit(X)
+        assert np.isfinite(fitted.bounds_).all()
+        assert (fitted.bounds_[:, 0] < fitted.bounds_[:, 1]).all()
+        assert np.isfinite(fitted.mean_).all()
+
+
+def test_declared_ends_are_kept():
+    bounds = {"age": (0, None), "income": (None, 1e7), "rare": (0, 1)}
+    mean = DPMean(2.0, bounds=bounds, random_state=0).fit(PEOPLE)
+    assert mean.bounds_[0, 0] == 0
+    assert mean.bounds_[1, 1] == 1e7
+    assert mean.bounds_[2].tolist() == [0, 1]
+    assert 60 < mean.bounds_[0, 1] < 400
+    # A mean with two declared ends spends no budget on a search.
+    alone = DPMean(2.0, bounds=(0, 1), random_state=0).fit(PEOPLE[["rare"]])
+    assert "limits" not in alone.guarantee_.mechanism
+
+
+@pytest.mark.parametrize(
+    ("bounds", "match"),
+    [
+        ((None, "1"), "must be two numbers, or None"),
+        ((math.nan, None), "must have a finite end"),
+        ((None, -math.inf), "must have a finite end"),
+        ((True, None), "must be two numbers"),
+        ([None], "must have a row"),
+    ],
+)
+def test_invalid_open_ends_raise_before_the_charge(bounds, match):
+    ledger = PrivacyLedger(epsilon=1.0)
+    with pytest.raises((TypeError, ValueError), match=match):
+        DPMean(bounds=bounds, ledger=ledger).fit(PEOPLE)
+    assert ledger.charges().empty
+
+
+@pytest.mark.parametrize("model", [DPMean, DPStandardScaler])
+def test_limits_are_part_of_one_charge(model):
+    ledger = PrivacyLedger(epsilon=2.0)
+    fitted = model(2.0, ledger=ledger).fit(PEOPLE)
+    assert len(ledger.charges()) == 1
+    assert fitted.guarantee_.epsilon == 2.0
+    assert "limits by permute-and-flip and noisy counts (33% of the budget)" in fitted.guarantee_.mechanism
+    facts = dict(fitted.guarantee_.method)
+    assert "age from a limit that is found to a limit that is found" in facts["bounds"]
+
+
+@pytest.fixture
+def few_cells(monkeypatch):
+    """Replaying takes longer than drawing."""
+    module = "skdp.central._limits"
+    for name, value in {"MIN_POWER": -8, "MAX_POWER": 24, "MAX_NARROW_POWER": 4}.items():
+        monkeypatch.setattr(f"{module}.{name}", value)
+    for name in ("make_windows", "_list_edges"):
+        monkeypatch.setattr(f"{module}.{name}", vars(sys.modules[module])[name].__wrapped__)
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.parametrize(
+    ("model", "bounds", "epsilon"), diagonal([DPMean, DPStandardScaler], [None, (0, None), (-9, 9)], BUDGETS)
+)
+@pytest.mark.filterwarnings("ignore:The (limits|noise):UserWarning")
+def test_search_spends_its_part_of_the_budget(model, bounds, epsilon):
+    """Replays with a record or a person less have at most the stated loss."""
+    estimator = model(epsilon, bounds=bounds, max_rows_per_person=2)
+    for name, column in HOSTILE.items():
+        X = pd.DataFrame({"x": np.array(column, float), "y": 1.0})
+        for rows in {min(1, len(X)), min(2, len(X))}:
+            replay = replay_release(lambda X: clone(estimator).fit(X), X, X[rows:], random_state=len(name))
+            assert replay.passed, (name, replay.findings)
+
+
+def test_scales_do_not_follow_the_width_of_the_bounds():
+    """Scales were 23 and 43 times too large with bounds 100 times wider than the numbers."""
+    true = PEOPLE[["age", "income"]].std().to_numpy()
+    for factor in (1, 10, 100):
+        bounds = {"age": (0, 100 * factor), "income": (0, 1e6 * factor)}
+        for seed in range(4):
+            scaler = DPStandardScaler(2.0, bounds=bounds, random_state=seed).fit(PEOPLE[["age", "income"]])
+            assert np.abs(np.log(scaler.scale_ / true)).max() < 0.3
+
+
+def test_few_records_are_a_warning():
+    with pytest.warns(UserWarning, match=r"limits of columns \['x'\] are guesses"):
+        find_limits(rng.normal(size=20), epsilon=0.1)
+
+
+def test_limits_do_not_depend_on_order_or_dtype():
+    whole = rng.integers(0, 100, 1000)
+    tables = [whole, whole[::-1], whole.astype(float), whole.astype(np.int16)]
+    found = [DPMean(random_state=0).fit(pd.DataFrame({"x": table})).bounds_.tolist() for table in tables]
+    assert found == found[:1] * 4
