@@ -346,7 +346,7 @@ def plan_search(
     names: Sequence[Any], ends: Floats, budget: PrivacyBudget, *, within: bool
 ) -> LimitSearch | None:
     """Plan a search of the limits of columns with an open end, or of all columns `within` declared ends, too."""
-    is_open: Mask = np.isinf(ends).any(axis=1)
+    is_open = np.array(np.isinf(ends).any(axis=1))
     is_searched: Mask = np.ones(len(names), bool) if within else is_open
     if not is_searched.any():
         return None
