@@ -384,7 +384,8 @@ def _count_evenly(
     """Count the numbers of a column in `ZOOM_CELLS` cells of equal width, and all others."""
     (numbers,) = read_values(table)
     numbers = np.clip(numbers[~np.isnan(numbers)], *ends)
-    steps = np.floor((numbers - low) / (high - low) * ZOOM_CELLS)
+    with np.errstate(over="ignore"):  # a warning would reveal a large number
+        steps = np.floor((numbers - low) / (high - low) * ZOOM_CELLS)
     is_inside = (steps >= 0) & (steps < ZOOM_CELLS)
     steps = np.where(is_inside, steps, ZOOM_CELLS).astype(np.int64)
     return [np.bincount(steps, minlength=ZOOM_CELLS + 1)]

@@ -24,6 +24,7 @@ HOSTILE = {
     "zeros": [0.0] * 300,
     "one number": [7.5] * 300,
     "huge": [1e300, -1e300] * 100,
+    "one huge number": [1e308] + [5.0] * 300,
     "tiny": [1e-300] * 200,
     "infinite": [math.inf] * 100 + [-math.inf] * 100,
     "missing": [math.nan] * 100,
