@@ -219,6 +219,20 @@ def test_standard_errors_with_much_noise_cover_heavy_tails():
     assert np.mean(inside) > 0.88
 
 
+def test_function_beside_a_column_with_large_effects_is_not_too_small():
+    """Slopes were computed for rows without effects of other columns: functions were an eighth too small."""
+    values, effects = np.array(["u", "v", "w"]), np.array([-1.0, 0.0, 1.0])
+    ranges = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        large, small = random.choice(3, (2, 4_000))
+        target = random.random(4_000) < 1 / (1 + np.exp(-2 * effects[large] - effects[small]))
+        table = pd.DataFrame({"large": values[large], "small": values[small]})
+        model = DPAdditiveClassifier(1.0, categories=[values] * 2, classes=[False, True], random_state=seed)
+        ranges.append(np.ptp(model.fit(table, target).shape_("small").values))
+    assert np.mean(ranges) / 2 > 0.9
+
+
 def test_values_beyond_the_bounds_are_in_the_outer_bins():
     model = regressor().fit(X, NUMBER)
     far = X.head(2).assign(a=[-np.inf, 99.0])

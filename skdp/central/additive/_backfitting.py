@@ -355,22 +355,31 @@ class ClassResiduals:
             return tabulate_residuals().take(logits)
         return -self._loss.residuals(logits.T, targets).T
 
-    def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes and the variances of the residual of a row in each bin.
+    def linearize(self, means: Floats, others: Floats) -> tuple[Floats, Floats]:
+        """Return the mean slopes and variances of the residuals of the rows in each bin.
 
         A slope is the decrease of the residual per unit of the response: the second derivative of the loss. `means` are
-        the mean logits of bins. All shapes are (n_bins, n_outputs).
+        the mean logits of bins. All shapes are (n_bins, n_outputs). `others` are changes of the logits by the other
+        columns, (n_rows, n_outputs).
         """
+        slopes, variances = self._differentiate(means[:, np.newaxis] + others)
+        # With columns that depend on each other, `others` may be too large, and the steps too
+        # long.
+        smallest = MIN_SLOPE * self._differentiate(means)[0]
+        return np.maximum(slopes.mean(axis=1), smallest), variances.mean(axis=1)
+
+    def _differentiate(self, logits: Floats) -> tuple[Floats, Floats]:
+        """Return the slopes and variances of residuals at logits of shape (..., n_outputs)."""
         # The slope of a weighted residual is w p (1 - p), and its variance w**2 p (1 - p).
         # The weight w limits the largest possible norm of the residuals to the norm at
         # equal logits, which is the root of `square` in units of `RESIDUAL_UNIT`.
-        if self._loss.n_outputs == 1:
-            probabilities = expit(means)
+        if self._is_binary:
+            probabilities = expit(logits)
             longest = np.maximum(probabilities, 1 - probabilities)
         else:
-            probabilities = softmax(means, axis=1)
-            norms = (probabilities**2).sum(axis=1, keepdims=True)
-            smallest = probabilities.min(axis=1, keepdims=True)
+            probabilities = softmax(logits, axis=-1)
+            norms = (probabilities**2).sum(axis=-1, keepdims=True)
+            smallest = probabilities.min(axis=-1, keepdims=True)
             longest = np.sqrt(norms + 1 - 2 * smallest)
         weights = math.sqrt(self.square) / RESIDUAL_UNIT / longest
         variances = probabilities * (1 - probabilities)
@@ -419,7 +428,7 @@ class NumberResiduals:
         differences = np.clip(targets - responses, -self.bound, self.bound)
         return differences.astype(float)
 
-    def linearize(self, means: Floats) -> tuple[Floats, Floats]:
+    def linearize(self, means: Floats, others: Floats) -> tuple[Floats, Floats]:
         """Return slopes and variances that are equal in all bins."""
         # A change of the response changes the residuals within the bound (P. J. Huber, 1964).
         return np.full(means.shape, self.slope), np.full(means.shape, self.variance)
@@ -559,6 +568,12 @@ class ResidualSizes:
         return square * (1 + 1.2 * spread), slope
 
 
+# Number of public rows that represent the other columns of a class, and the smallest mean
+# slope of rows in a bin, in slopes of a row with their mean logit. Without the latter, a fit
+# of five classes at epsilon 10,000 has a log loss of 1.05 in place of 0.79.
+N_PUBLIC_ROWS, MIN_SLOPE = 16, 0.7
+
+
 class _Constant:
     """The constant of the response, which follows from the noisy sums of all columns."""
 
@@ -596,8 +611,11 @@ class _Constant:
 class ColumnFunction:
     """The function of a column, and the averages over epochs from which it is estimated."""
 
-    def __init__(self, bins: Bins, n_outputs: int) -> None:
-        """Start with the value 0 in each bin, without any measured sum."""
+    def __init__(self, bins: Bins, n_outputs: int, quantiles: Floats) -> None:
+        """Start with the value 0 in each bin, without any measured sum.
+
+        `quantiles` are the positions of public rows in the column, from 0 to 1.
+        """
         self.bins = bins
         self.sizes = bins.sizes
         self.covariances = make_prior_covariances(bins)
@@ -608,6 +626,10 @@ class ColumnFunction:
         self.mean = np.zeros(n_outputs)
         # The values as integers, and 0 for rows in no bin.
         self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
+        # The bins of public rows, and the values there minus their mean.
+        ends = self.sizes.cumsum() / self.sizes.sum()
+        self._public_bins = np.searchsorted(ends[:-1], quantiles)
+        self.public_values = np.zeros((len(quantiles), n_outputs))
         # The effective number of parameters, and the log-likelihood ratio of the function.
         self.n_free = self.evidence = 0.0
         # Averages over epochs of the sums plus the current function times the slopes, and of
@@ -629,14 +651,20 @@ class ColumnFunction:
         return np.sqrt(variances + mean_variances)
 
     def update(
-        self, noisy: Floats, constant: _Constant, residuals: Residuals, error: float
+        self,
+        noisy: Floats,
+        constant: _Constant,
+        residuals: Residuals,
+        error: float,
+        others: Floats,
     ) -> None:
         """Update the function and the constant by noisy sums of residuals of an epoch; shape (n_bins, n_outputs).
 
-        `error` is the standard deviation of the noise. Residuals and responses are in units of 1 here, not in integer
-        steps.
+        `error` is the standard deviation of the noise, and `others` are the sums of other functions, minus their means,
+        in public rows. Residuals and responses are in units of 1 here, not in integer steps.
         """
-        row_slopes, variances = residuals.linearize(self.values + constant.response)
+        means = self.values + constant.response
+        row_slopes, variances = residuals.linearize(means, others)
         # A count that is too small would make the step too long.
         errors = np.sqrt(self.bins.variances)
         counts = np.maximum(self.sizes + errors / 2, errors)[:, np.newaxis]
@@ -669,6 +697,7 @@ class ColumnFunction:
         self.values = _center_classes(np.clip(self.values + step, -64, 64))
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
+        self.public_values = (self.values - self.mean)[self._public_bins]
         self.integer_values = self.integer_values.copy()
         self.integer_values[:-1] = np.rint(self.values * residuals.response_unit)
 
@@ -740,11 +769,16 @@ def backfit(
     # change of a sum by one row.
     residuals = start.residuals
     n_outputs = len(start.response)
-    functions = [ColumnFunction(column, n_outputs) for column in bins]
+    # Public rows with independent columns.
+    order, functions = np.random.default_rng(0), []
+    for one in bins:
+        quantiles = (order.permutation(N_PUBLIC_ROWS) + 0.5) / N_PUBLIC_ROWS
+        functions.append(ColumnFunction(one, n_outputs, quantiles))
     constant = _Constant(start)
     unit = residuals.response_unit
     # The responses of the model to each row; shape (n_outputs, n_rows).
     responses = np.tile(constant.round(unit), len(targets))
+    public_values = np.zeros((N_PUBLIC_ROWS, n_outputs))
     amount = start.mu_squared / (n_epochs * len(bins))
     sizes = start.bound_noise and ResidualSizes(start.bound_noise, start.n_rows)
     for epoch in range(n_epochs):
@@ -768,7 +802,9 @@ def backfit(
             before = function.integer_values
             constant_before = constant.round(unit)
             centered = _center_classes(noisy / residuals.unit)
-            function.update(centered, constant, residuals, error)
+            others = public_values - function.public_values
+            function.update(centered, constant, residuals, error, others)
+            public_values = others + function.public_values
             changes = (function.integer_values - before).T
             changes += constant.round(unit) - constant_before
             for response, change in zip(responses, changes, strict=True):

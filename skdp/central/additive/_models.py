@@ -637,7 +637,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     >>> model.predict(people[["age", "sex"]].head(3)).round()
     array([45., 45., 45.])
     >>> model.shape_("sex").values.round(1), model.shape_("sex").std_error.round(2)
-    (array([-3.3,  1.7]), array([0.08, 0.04]))
+    (array([-3.3,  1.7]), array([0.09, 0.04]))
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: age, sex,
     hours-per-week, NOT SECURE: ...
