@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import erfcx
 
 from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import has_float_resolution
@@ -517,5 +517,6 @@ def expect_count(counted: float, prior_mean: float, error: float) -> float:
     # The posterior is a normal distribution of this mean, truncated to positive numbers.
     mean = counted - error**2 / prior_mean
     z = mean / error
-    log_hazard = -(z**2) / 2 - math.log(math.sqrt(2 * math.pi)) - float(log_ndtr(z))
-    return max(mean + error * math.exp(log_hazard), 0.0)
+    # The density divided by the probability, without underflow of both.
+    hazard = math.sqrt(2 / math.pi) / float(erfcx(-z / math.sqrt(2)))
+    return max(mean + error * hazard, 0.0)

@@ -158,3 +158,10 @@ def test_limits_do_not_depend_on_order_or_dtype():
     tables = [whole, whole[::-1], whole.astype(float), whole.astype(np.int16)]
     found = [DPMean(random_state=0).fit(pd.DataFrame({"x": table})).bounds_.tolist() for table in tables]
     assert found == found[:1] * 4
+
+
+@pytest.mark.filterwarnings("ignore:The limits:UserWarning")
+def test_few_expected_records_beyond_a_limit_do_not_overflow():
+    """Counts of 0.01 records after an octave with 1,000 raised OverflowError after the charge."""
+    X = np.random.default_rng(0).choice([1.0, 9.0], (3000, 12))
+    assert np.isfinite(DPMean(random_state=59).fit(X).mean_).all()
