@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import math
 from fractions import Fraction
 from functools import cache, partial
 
@@ -48,6 +49,24 @@ def test_label_of_five_columns_is_kept():
     assert table.clique == (0, 1, 2, 3, 4, 5)
     rows = synthesizer.sample(20_000)
     assert (label_of(rows[NAMES]) == rows["label"]).mean() > 0.8
+
+
+def make_clusters(seed=3):
+    """Draw a table whose columns are all dependent, and whose label follows from all of them."""
+    rng = np.random.default_rng(seed)
+    centers = rng.uniform(-1, 1, (30, 6))
+    drawn = rng.integers(0, 30, 5_000)
+    numbers = np.clip(centers[drawn] + rng.normal(0, 0.15, (5_000, 6)), -1, 1)
+    return pd.DataFrame(numbers, columns=list("abcdef")).assign(label=drawn % 6)
+
+
+CLUSTER_DOMAIN = {name: Interval(-1.0, 1.0, bins=16) for name in "abcdef"} | {"label": range(6)}
+
+
+def test_pairs_leave_capacity_for_a_label_of_six_columns():
+    """A model with all pairs that exceed their noise has too many cells for a table."""
+    synthesizer = fit(make_clusters(), epsilon=2.0, domain=CLUSTER_DOMAIN)
+    assert (*"abcdef", "label") in synthesizer.selected_cliques_
 
 
 def test_rule_of_three_columns_is_a_table_of_three_columns():
@@ -266,8 +285,10 @@ def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_r
     assert np.max(widths) == pytest.approx(epsilon)
 
 
-def test_measurement_spends_the_whole_budget(monkeypatch):
-    monkeypatch.setattr(target_table, "MAX_COLUMNS", 4)
+@pytest.mark.parametrize("threshold", [3, math.inf])
+def test_measurement_spends_the_whole_budget(threshold, monkeypatch):
+    """With and without a table, for which pairs have waited."""
+    monkeypatch.setattr(target_table, "MIN_CORRECTED_ERRORS", threshold)
     budgets = []
     start = target_table.measure_target_table
 
@@ -276,7 +297,8 @@ def test_measurement_spends_the_whole_budget(monkeypatch):
         return start(private, *args, **options)
 
     monkeypatch.setattr("skdp.synthesis.measure._selection.measure_target_table", measure)
-    fit()
+    synthesizer = fit(make_clusters(), epsilon=2.0, domain=CLUSTER_DOMAIN)
+    assert bool(find_tables(synthesizer)) == math.isfinite(threshold)
     assert [budget.remaining for budget in budgets] == [Fraction(0)]
 
 

@@ -3,7 +3,8 @@
 # 1. columns: measure each column.
 # 2. scores: compare all pairs with independent columns.
 # 3. choice: choose pairs whose gain exceeds the noise that they add to all marginals ([2]_).
-# 4. counts: measure these pairs, if they are dependent beyond noise, and, again, the columns; fit a model.
+# 4. counts: measure these pairs, if they are dependent beyond noise and leave capacity for a table with the target, and
+#    measure the columns again; fit a model.
 # 5. second scores: measure one table with the target, compare pairs and marginals of three columns with the model, and
 #    search interactions.
 # 6. second counts: choose and measure as before; fit the model again.
@@ -55,7 +56,10 @@ from skdp.synthesis.measure._private_counts import (
     PrivateCounts,
     groups_of,
 )
-from skdp.synthesis.measure._target_table import measure_target_table
+from skdp.synthesis.measure._target_table import (
+    measure_target_table,
+    reserve_table,
+)
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
@@ -196,10 +200,12 @@ def _measure_selected(
     if is_loaded:
         search = plan_search(private, plan, float(counts[0].sum()))
     scores, candidates = score_pairs(private, plan, counts, lists)
+    reserved: dict[Clique, ValueGroups] = {}
     seeks_table = is_loaded and plan.target is not None and not plan.workload
-    seeks_table = seeks_table and private.budget.is_gaussian
+    if seeks_table and private.budget.is_gaussian:
+        reserved = reserve_table(plan, counts, scores.excess)
     fitted = measure_in_rounds(
-        private, candidates, scores, search, numbers, seeks_table=seeks_table
+        private, candidates, scores, search, numbers, reserved=reserved
     )
     noisy_scores: dict[Clique, tuple[float, float]] = {}
     for clique, score in scores.noisy.items():
@@ -403,36 +409,40 @@ def measure_in_rounds(
     search: Search | None,
     numbers: NumberCounts,
     *,
-    seeks_table: bool,
+    reserved: Mapping[Clique, ValueGroups],
 ) -> FittedCounts:
-    """Measure pairs, score marginals against a model of them, and measure marginals with large errors; fit a model."""
+    """Measure pairs, score marginals against a model of them, and measure marginals with large errors; fit a model.
+
+    `reserved` is a table for which the first pairs leave capacity; without it, no table with the target is chosen.
+    """
     plan = candidates.plan
-    pairs = candidates.choose()
-    kept = TABLE_ROUND_FRACTION if seeks_table else SECOND_ROUND_FRACTION
+    kept = TABLE_ROUND_FRACTION if reserved else SECOND_ROUND_FRACTION
     first = replace(candidates, fraction=candidates.fraction * (1 - kept))
+    chosen = candidates.choose()
+    gains = {c: candidates.gains[c] for c in scores.clear if c in chosen}
     # Pairs whose columns may be independent would take the capacity of other marginals.
-    unclear = set(pairs).difference(scores.clear)
-    pairs = [pair for pair in pairs if pair not in unclear]
-    had = measure_marginals(private, first, pairs, unclear)
+    unclear = set(chosen).difference(gains)
+    pairs = [pair for pair in chosen if pair in gains]
+    # With Gaussian noise, pairs can wait for the choice of a table without a loss.
+    early = pairs
+    if reserved:
+        early = replace(
+            candidates, gains=gains, measured=list(reserved), interactions=reserved
+        ).choose()
+    had = measure_marginals(private, first, early, set(chosen).difference(early))
     model = fit_counts(plan.structure, private.marginals, numbers).model
     coarse: dict[Clique, ValueGroups] = {}
-    if seeks_table:
-        columns: Clique = ()
-        if search:
-            compared = Comparison(
-                private, plan, search, model=model, excess=candidates.excess
-            )
-            columns = choose_columns(search, compared, plan.target)
-        coarse = measure_target_table(
-            private,
-            plan,
-            model=model,
-            gains=scores.excess,
-            measured=pairs,
-            found=columns,
+    if reserved:
+        coarse = choose_table(
+            private, candidates, scores, search, model=model, measured=early
         )
-    measured = [*pairs, *coarse]
-    if coarse:
+    measured = [*early, *coarse]
+    if not coarse and len(early) < len(pairs):
+        measured = pairs
+        fraction = first.total - sum(had.values())
+        first = replace(first, fraction=fraction, repeated=had)
+        had = measure_marginals(private, first, pairs, unclear)
+    if len(measured) > len(early):
         model = fit_counts(plan.structure, private.marginals, numbers).model
     n_uses = list_second_candidates(plan, model, measured)
     second = score_marginals(private, model, n_uses, candidates.groups)
@@ -467,6 +477,33 @@ def measure_in_rounds(
     measure_marginals(private, rest, rest.choose() or list(had))
     fitted = fit_counts(plan.structure, private.marginals, numbers)
     return replace(fitted, searched=count_searched(search))
+
+
+def choose_table(
+    private: PrivateCounts,
+    candidates: Candidates,
+    scores: Scores,
+    search: Search | None,
+    *,
+    model: GraphicalModel,
+    measured: Sequence[Clique],
+) -> dict[Clique, ValueGroups]:
+    """Choose and measure a table with the target, of dependent columns or of an interaction; return it, or nothing."""
+    plan = candidates.plan
+    found: Clique = ()
+    if search:
+        compared = Comparison(
+            private, plan, search, model=model, excess=candidates.excess
+        )
+        found = choose_columns(search, compared, plan.target)
+    return measure_target_table(
+        private,
+        plan,
+        model=model,
+        gains=scores.excess,
+        measured=measured,
+        found=found,
+    )
 
 
 def score_marginals(

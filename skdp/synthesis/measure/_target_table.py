@@ -28,8 +28,44 @@ TABLE_FRACTION = Fraction(2, 3)
 CHOICE_FRACTION, SCORE_FRACTION = Fraction(1, 32), Fraction(1, 64)
 """Fractions of the remaining budget for the choice of a table, and for the score of the chosen table."""
 
+MIN_CORRECTED_ERRORS = 3
+"""Smallest number of corrected predictions, in standard errors."""
+
 MAX_COLUMNS = 16
 """Largest number of columns of a table."""
+
+
+def reserve_table(
+    plan: MarginalPlan, counts: Sequence[Floats], gains: Mapping[Clique, float]
+) -> dict[Clique, ValueGroups]:
+    """Return the table of most columns with the target, and of these the one of most cells; or nothing.
+
+    Pairs that fit into a model with it leave capacity for the tables that are listed later. `counts` are the counts of
+    each column, and `gains` has the noisy scores of pairs.
+    """
+    assert plan.target is not None
+    columns = rank_columns(plan, plan.target, gains)[:MAX_COLUMNS]
+    listed = [table for _, table in list_tables(plan, plan.target, counts, [columns])]
+    if not listed:
+        return {}
+    n_groups = [count_groups(groups) for _, groups in listed]
+    n_cells = [(len(sizes), math.prod(sizes)) for sizes in n_groups]
+    clique, groups = listed[max(range(len(listed)), key=n_cells.__getitem__)]
+    return {clique: groups}
+
+
+def rank_columns(
+    plan: MarginalPlan, target: int, gains: Mapping[Clique, float]
+) -> list[int]:
+    """Return the other columns than the target by the noisy scores of their pairs with it."""
+    columns = [c for c in range(len(plan.sizes)) if c != target and plan.sizes[c] > 1]
+    columns.sort(key=lambda c: -gains.get(tuple(sorted((c, target))), 0.0))
+    return columns
+
+
+def count_groups(groups: Sequence[Indices]) -> list[int]:
+    """Count the groups of each column."""
+    return [int(members.max()) + 1 for members in groups]
 
 
 def measure_target_table(
@@ -50,8 +86,7 @@ def measure_target_table(
     assert target is not None
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
-    columns = [c for c in range(len(plan.sizes)) if c != target and plan.sizes[c] > 1]
-    columns.sort(key=lambda c: -gains.get(tuple(sorted((c, target))), 0.0))
+    columns = rank_columns(plan, target, gains)
     ranked = columns[:MAX_COLUMNS], [c for c in columns if c in found]
     tables = []
     for clique, groups in dict(list_tables(plan, target, counts, ranked)).values():
@@ -83,7 +118,7 @@ def measure_target_table(
     corrected = scores.measure(index, fraction * SCORE_FRACTION)
     sampling_error = math.sqrt(counts[target] @ weights**2)
     error = math.hypot(budget.std_error(fraction * SCORE_FRACTION), sampling_error)
-    if corrected < 3 * error:
+    if corrected < MIN_CORRECTED_ERRORS * error:
         return {}
     clique, groups = tables[index]
     chosen: dict[Clique, ValueGroups] = {clique: groups}
@@ -113,6 +148,6 @@ def list_tables(
                     table[column] = group_values(counts[column], level)
                 clique = tuple(sorted(table))
                 groups = tuple(table[column] for column in clique)
-                n_groups = [int(members.max()) + 1 for members in groups]
+                n_groups = count_groups(groups)
                 if math.prod(n_groups) <= plan.max_cells:
                     yield (clique, *n_groups), (clique, groups)
