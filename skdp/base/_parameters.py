@@ -379,7 +379,12 @@ def find_bounds(declared: Any, name: Any, parameter: str = "bounds") -> Any:
 
 
 def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
-    """Return the largest number of decimals that `bounds` declares for each column: 0 for integers, None for floats."""
+    """Return the largest number of decimals that `bounds` declares for each column: 0 for integers, None for floats.
+
+    A column with an open end may have any number of decimals.
+    """
+    if bounds is None:
+        return [None] * len(names)
     is_named = isinstance(bounds, Mapping | Domain)
     decimals: list[int | None] = []
     for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
@@ -387,7 +392,7 @@ def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
         if isinstance(declared, Interval):
             decimals.append(declared.decimals)
             continue
-        numbers = pair
+        numbers = [None] if pair is None else pair
         if isinstance(declared, Categories):
             numbers = drop_missing(declared.values)
         is_whole = all(isinstance(number, Integral) for number in numbers)

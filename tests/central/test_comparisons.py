@@ -231,6 +231,15 @@ def test_key_named_statistic_has_its_own_level():
     assert table["statistic"].tolist() == ["a", "b"]
 
 
+def test_releases_with_the_limits_of_the_first_are_compared():
+    rows = pd.DataFrame({"x": np.random.default_rng(0).gamma(2, 10, 2000)})
+    first, other = (DPGroupBy(by=None, random_state=0).fit(scale * rows) for scale in (1, 5))
+    with pytest.raises(ValueError, match=r"the same `bounds`.* Limits that are found differ: declare `bounds_`"):
+        compare_groups(first, other)
+    second = DPGroupBy(by=None, bounds=first.bounds_, random_state=1).fit(rows)
+    assert compare_groups(first, second)["p_value"].min() > 0.01
+
+
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [

@@ -127,3 +127,50 @@ def test_repeated_statistic_raises_an_error_that_names_the_parameter():
 def test_column_in_place_of_its_name_raises_an_error():
     with pytest.raises(TypeError, match="`by` must be the name of a column, got Series"):
         DPGroupBy(1.0, by=PEOPLE["job"], keys={"job": ["clerk"]}, statistics="count").fit(PEOPLE)
+
+
+class TestOpenEnds:
+    """`DPGroupBy` required two ends of each column, and nobody may look for the largest income of a table."""
+
+    def test_groups_without_bounds_are_close(self):
+        rng = np.random.default_rng(2)
+        table = pd.DataFrame(
+            {"k": ["a", "b"] * 2000, "pay": rng.lognormal(10, 0.5, 4000), "age": rng.normal(45, 9, 4000)}
+        )
+        statistics = ["count", "mean", "sum", "std", "median"]
+        model = DPGroupBy(5.0, by="k", keys={"k": ["a", "b"]}, statistics=statistics, random_state=0)
+        fitted = model.fit(table)
+        found, groups = fitted.to_frame(), table.groupby("k")
+        for statistic, column in itertools.product(statistics[1:], ("pay", "age")):
+            true = groups[column].agg(statistic)
+            assert found[f"{column}_{statistic}"].to_numpy() == pytest.approx(true.to_numpy(), rel=0.1)
+            if statistic != "std":
+                inside = table[column].clip(*fitted.bounds_[["pay", "age"].index(column)]).groupby(table["k"])
+                assert (found[f"{column}_{statistic}_lower"] <= inside.agg(statistic)).all()
+                assert (inside.agg(statistic) <= found[f"{column}_{statistic}_upper"]).all()
+
+    def test_mapping_names_the_columns_to_measure(self):
+        fitted = make_groups("sex", bounds={"age": (0, None)}).fit(PEOPLE)
+        assert list(fitted.estimates_) == ["count", "age_mean"]
+        assert fitted.bounds_.shape == (1, 2)
+        assert fitted.bounds_[0, 0] == 0
+        assert dict(fitted.guarantee_.method)["bounds"] == "age from 0 to a limit that is found"
+        with pytest.raises(ValueError, match=r"keys of `bounds` must be columns of X, \['job', 'age', 'pay'\], got"):
+            make_groups("sex", bounds={"agee": (0, None)}).fit(PEOPLE)
+
+    def test_counts_need_no_limits(self):
+        fitted = make_groups("sex", bounds=None, statistics="count").fit(PEOPLE)
+        assert "limits" not in fitted.guarantee_.mechanism
+        assert not hasattr(fitted, "bounds_")
+
+    @pytest.mark.parametrize("bounds", [None, (0, None), {"age": None, "pay": (0, 900)}])
+    def test_quantiles_have_any_decimals(self, bounds):
+        table = PEOPLE.assign(age=PEOPLE["age"] + 0.5)[["sex", "age", "pay"]]
+        fitted = make_groups("sex", 50.0, bounds=bounds, statistics=[0.25, "median"]).fit(table)
+        assert fitted.to_frame()["age_median"].between(45, 55).all()
+
+    def test_statistics_of_persons_and_weights(self):
+        fitted = make_groups("sex", 20.0, bounds=None, max_weight=2.0, max_rows_per_person=2)
+        table = PEOPLE[["sex", "age"]].assign(person=np.arange(600) // 2, weight=1.5)
+        found = fitted.fit(table, sample_weight="weight", person="person").to_frame()
+        assert found["age_mean"].to_numpy() == pytest.approx(table.groupby("sex")["age"].mean().to_numpy(), rel=0.1)

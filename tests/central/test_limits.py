@@ -2,13 +2,14 @@
 
 import math
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skdp import DPMean, DPStandardScaler, PrivacyLedger
+from skdp import DPGroupBy, DPMean, DPStandardScaler, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.conftest import diagonal
@@ -19,6 +20,7 @@ PEOPLE = pd.DataFrame(
     {"age": rng.normal(45, 12, N), "income": rng.lognormal(10.4, 0.7, N), "rare": rng.random(N) < 0.1}
 )
 BUDGETS = [2.0, Rho(0.3, 1e-6), Mu(1.0, 1e-6)]
+GROUPS = partial(DPGroupBy, by="y", keys={"y": [0.0, 1.0]}, statistics=["count", "mean", "std", "median"])
 # Columns that are extreme or small, and limits between which all finite results must be.
 HOSTILE = {
     "zeros": [0.0] * 300,
@@ -102,7 +104,7 @@ def test_invalid_open_ends_raise_before_the_charge(bounds, match):
     assert ledger.charges().empty
 
 
-@pytest.mark.parametrize("model", [DPMean, DPStandardScaler])
+@pytest.mark.parametrize("model", [DPMean, DPStandardScaler, partial(DPGroupBy, by=None)])
 def test_limits_are_part_of_one_charge(model):
     ledger = PrivacyLedger(epsilon=2.0)
     fitted = model(2.0, ledger=ledger).fit(PEOPLE)
@@ -125,7 +127,8 @@ def few_cells(monkeypatch):
 
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize(
-    ("model", "bounds", "epsilon"), diagonal([DPMean, DPStandardScaler], [None, (0, None), (-9, 9)], BUDGETS)
+    ("model", "bounds", "epsilon"),
+    diagonal([GROUPS, DPMean, DPStandardScaler], [None, (0, None), (-9.0, 9.0)], BUDGETS),
 )
 @pytest.mark.filterwarnings("ignore:The (limits|noise):UserWarning")
 def test_search_spends_its_part_of_the_budget(model, bounds, epsilon):

@@ -142,19 +142,22 @@ def check_releases(parameters: str, releases: Sequence[Any]) -> None:
     for name in "totals", "keys", "statistics", "bounds", "sample_weight":
         facts = [_list_facts(release)[name] for release in releases]
         if any(fact != facts[0] for fact in facts):
+            hint = ""
+            if name == "bounds":
+                hint = " Limits that are found differ: declare `bounds_` of the first."
             raise ValueError(
-                f"{parameters} must have the same `{name}`, in the same order."
+                f"{parameters} must have the same `{name}`, in the same order.{hint}"
             )
 
 
 def _list_facts(release: DPGroupBy) -> dict[str, Any]:
     """Return the facts that releases must have in common, by parameter."""
-    method = dict(release.guarantee_.method)
+    limits = getattr(release, "bounds_", None)  # None for counts
     return {
         "keys": release._domain,
         "statistics": list(release.estimates_),
-        "totals": method.get("totals"),
-        "bounds": method.get("bounds"),
+        "totals": dict(release.guarantee_.method).get("totals"),
+        "bounds": None if limits is None else limits.tolist(),
         "sample_weight": release._is_weighted,
     }
 

@@ -28,7 +28,13 @@ from skdp.base import (
     make_source,
     parse_bounds,
 )
-from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
+from skdp.central._base import (
+    Plan,
+    Unknown,
+    WeightedStatistic,
+    check_declared_columns,
+    check_unique_names,
+)
 from skdp.central._discover_domain import (
     count_texts,
     find_threshold,
@@ -128,10 +134,12 @@ class DPGroupBy(WeightedStatistic):
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key. With
         "auto", the values of one column of text are found and counted in one release: all values whose noisy count
         reaches a threshold. This requires `delta` and ``statistics="count"``.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
-        Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
-        `discover_domain`. Values outside are clipped. Two integers more than 1 apart declare whole numbers: quantiles
-        are whole numbers, and for them a fraction in the column is an error, which reveals it. Otherwise, use floats.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain, optional
+        Bounds (low, high) of all columns except the keys, or of the columns that a mapping names, from public
+        knowledge; other columns are not measured then. Values outside are clipped. An end that is None, such as in
+        (0, None), is found with a third of the budget, from the rows of all groups; None alone finds all ends. Two
+        integers more than 1 apart declare whole numbers: quantiles are whole numbers, and for them a fraction in the
+        column is an error, which reveals it. Otherwise, use floats.
     statistics : {"count", "mean", "sum", "std", "var", "median"}, float, or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
         standard deviation, the variance (divided by the number of values), the median, or the quantile of a
@@ -163,14 +171,14 @@ class DPGroupBy(WeightedStatistic):
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
         For ``"count"``, ``"<column>_mean"`` and all other statistics, such as ``"<column>_q25"`` (for 0.25): the noisy
         statistic of each group, the standard deviation of its noise (nan for quantiles), and its interval, for the
-        clipped values of this table.
+        values of this table clipped to `bounds_`.
     excluded_fraction_ : ndarray of shape (4,)
         Only with ``person``: the noisy fraction of the rows of a person that `max_rows_per_person` excludes, as a mean
         over persons, its standard error and its interval. It has 4 % of the budget.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
-        The bounds.
+        The declared bounds, and limits that are found. Declare them in a later release that is compared with this one.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -195,7 +203,9 @@ class DPGroupBy(WeightedStatistic):
     values by at most 1, and the sum of their distances from the middle of the bounds by at most half of the width of
     the bounds. In these units, all numbers of a group get noise of the K-norm mechanism of the maximum norm ([1]_), in
     one draw. Each group gets all of epsilon, because groups have no record in common. The k rows of a person may be in
-    several groups. The largest changes of these groups add up to at most k, so the noise is k times as large.
+    several groups. The largest changes of these groups add up to at most k, so the noise is k times as large. Limits
+    are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`); the bias of clipping
+    to them is unknown.
 
     With ``keys="auto"``, the guarantee is ``(epsilon, delta)``. Noise is added to the counts of all texts that occur,
     and the counts that reach a threshold are released. Keys that only one person has reach it with a probability of
@@ -257,6 +267,7 @@ class DPGroupBy(WeightedStatistic):
     total   32568             19.99        32525        32611
     """
 
+    _finds_limits = True
     _takes_categories = True
     _releases_exclusions = True
 
@@ -474,6 +485,9 @@ class DPGroupBy(WeightedStatistic):
         measured = [name for name in names if name not in keys]
         if list(self._statistics) == [COUNT]:
             measured = []
+        elif isinstance(self.bounds, Mapping) and not isinstance(self.bounds, Domain):
+            check_declared_columns(self.bounds, measured)
+            measured = [name for name in measured if name in self.bounds]
         results = self._result_names(measured)
         if not results:
             raise ValueError(
@@ -493,7 +507,7 @@ class DPGroupBy(WeightedStatistic):
         return [name + suffix for name in names for suffix in suffixes]
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
-        return None if list(self._statistics) == [COUNT] else self.bounds
+        return super()._declared_bounds(names) if names else None
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
