@@ -456,6 +456,8 @@ class CentralStatistic(CentralEstimator):
         # Release.
         if search is not None:
             limits = search.find(rows, counts, source)
+            method["limits"] = _format_ranges(bounded, limits)
+            self.guarantee_ = replace(self.guarantee_, method=method)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first plan has warned
                 plan = self._plan(rows, search.rest, limits)
@@ -485,11 +487,7 @@ class CentralStatistic(CentralEstimator):
         """
         facts = {name: getattr(self, name, None) for name in _METHOD_PARAMETERS}
         if limits is not None:
-            pairs = zip(bounded, limits.tolist(), strict=True)
-            facts["bounds"] = [
-                f"{name} from {_format_end(x)} to {_format_end(y)}"
-                for name, (x, y) in pairs
-            ]
+            facts["bounds"] = _format_ranges(bounded, limits)
         return facts
 
     def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
@@ -603,6 +601,14 @@ class CentralStatistic(CentralEstimator):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Draw noise, and set the fitted attributes."""
         raise NotImplementedError
+
+
+def _format_ranges(names: Sequence[Any], ranges: Floats) -> list[str]:
+    """Format ranges of columns, (n_columns, 2), for the note of method."""
+    return [
+        f"{name} from {_format_end(low)} to {_format_end(high)}"
+        for name, (low, high) in zip(names, ranges.tolist(), strict=True)
+    ]
 
 
 def _format_end(end: float) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skdp import DPGroupBy, DPMean, DPStandardScaler, PrivacyLedger
+from skdp import DPGroupBy, DPMean, DPStandardScaler, PrivacyLedger, privacy_statement
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.conftest import diagonal
@@ -113,6 +113,10 @@ def test_limits_are_part_of_one_charge(model):
     assert "limits by permute-and-flip and noisy counts (33% of the budget)" in fitted.guarantee_.mechanism
     facts = dict(fitted.guarantee_.method)
     assert "age from a limit that is found to a limit that is found" in facts["bounds"]
+    low, high = fitted.bounds_[0]
+    assert facts["limits"].startswith(f"age from {low:,.12g} to {high:,.12g}, income from")
+    (note,) = privacy_statement(fitted).to_dict()["method"]
+    assert f"With limits that are found: {facts['limits']}." in note
 
 
 @pytest.fixture

@@ -154,7 +154,8 @@ class PrivacyGuarantee(JsonRecord):
         `max_rows_per_person`; the unit of a sum of guarantees with the other two units.
     method : mapping of str to str, default=()
         Public facts about the release, for the note of method of a statement: parameters (``statistics, by, totals,
-        bounds, max_weight, confidence_level``), and sentences under other names. Stored as texts. Sums have none.
+        bounds, max_weight, confidence_level``), released ``limits``, and sentences under other names. Stored as texts.
+        Sums have none.
 
     Notes
     -----
