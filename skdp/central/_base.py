@@ -473,7 +473,7 @@ class CentralStatistic(CentralEstimator):
         self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
     ) -> LimitSearch | None:
         """Plan the search of limits of the columns `names` with declared bounds; None if all limits are declared."""
-        if bounds is None or not self._finds_limits:
+        if bounds is None or not self._finds_limits or self._is_free(names):
             return None
         ends = parse_ends(bounds, names)
         return plan_search(names, ends, budget, within=self._finds_limits_within)

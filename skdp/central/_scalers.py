@@ -16,7 +16,7 @@ from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import Tags
 
 from skdp._arrays import Floats, Mask
-from skdp.base import Bounds, check_choice, check_flag, parse_bounds
+from skdp.base import Bounds, check_choice, check_flag, parse_bounds, parse_ends
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
 from skdp.central._quantiles import plan_quantiles, read_probability
 from skdp.central._sums import (
@@ -138,9 +138,9 @@ class DPStandardScaler(AffineScaler):
     >>> bounds = {"age": (0, 100), "hours-per-week": (0, 100)}
     >>> scaler = DPStandardScaler(epsilon=0.5, bounds=bounds, random_state=0).fit(people)
     >>> scaler.mean_.round(2), people.to_numpy().mean(axis=0).round(2)
-    (array([38.59, 40.44]), array([38.58, 40.44]))
+    (array([38.59, 40.47]), array([38.58, 40.44]))
     >>> scaler.scale_.round(2), people.to_numpy().std(axis=0).round(2)
-    (array([13.63, 12.36]), array([13.64, 12.35]))
+    (array([13.69, 12.37]), array([13.64, 12.35]))
     >>> print(scaler.guarantee_.to("replace"))
     epsilon = 1, central model, replacing one record's values of: age, hours-per-week, NOT SECURE: ...
     """
@@ -222,13 +222,15 @@ class DPMinMaxScaler(AffineScaler):
         Privacy loss of all columns together, finite and > 0; spent with
         `quantile_range` only. With `skdp.privacy.Rho` or `skdp.privacy.Mu`, quantiles
         are selected by the exponential mechanism.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge. With `quantile_range`, None, or an
+        end that is None, if there is none: narrower limits are found with a fifth of the budget, or a third for a
+        column with an open end, and the quantiles are chosen between them, so wide bounds cost little.
     feature_range : tuple of two float, default=(0, 1)
         Range of the transformed values.
     quantile_range : tuple of two float, optional
-        The quantiles that replace the bounds, ascending, in percent, such as (1.0, 99.0), for bounds far wider than
-        nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
+        The quantiles that replace the bounds, ascending, in percent, such as (1.0, 99.0), for open ends, and for bounds
+        far wider than nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
     clip : bool, default=False
         If True, `transform` clips values to `feature_range`.
     max_rows_per_person : int, default=1
@@ -248,7 +250,7 @@ class DPMinMaxScaler(AffineScaler):
     scale_, min_ : ndarray of shape (n_features,)
         `transform` returns ``X * scale_ + min_``. Quantiles that coincide are scaled as if they differed by 1.
     bounds_ : ndarray of shape (n_features, 2)
-        The declared bounds.
+        The declared bounds; with `quantile_range`, the limits that are found within them.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for these numbers; epsilon is 0 for bounds alone, which use no value.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -266,7 +268,8 @@ class DPMinMaxScaler(AffineScaler):
     **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
     row, without noise.
 
-    The quantiles are released as in `DPKBinsDiscretizer`, on two levels.
+    The quantiles are released as in `DPKBinsDiscretizer`, on two levels, between limits that are found with a part of
+    the budget.
 
     Examples
     --------
@@ -276,12 +279,13 @@ class DPMinMaxScaler(AffineScaler):
     >>> scaler = DPMinMaxScaler(bounds=(0, 100)).fit(ages)
     >>> scaler.transform(ages.head(2))["age"].tolist(), scaler.guarantee_.epsilon
     ([0.39, 0.5], 0.0)
-    >>> scaler = DPMinMaxScaler(
-    ...     epsilon=1.0, bounds=(0, 100), quantile_range=(1.0, 99.0), random_state=0
-    ... ).fit(ages)
+    >>> scaler = DPMinMaxScaler(epsilon=1.0, quantile_range=(1.0, 99.0), random_state=0).fit(ages)
     >>> scaler.data_min_.round(1), scaler.data_max_.round(1)
-    (array([17.9]), array([73.1]))
+    (array([17.7]), array([73.6]))
     """
+
+    _finds_limits = True
+    _finds_limits_within = True
 
     def __init__(
         self,
@@ -306,6 +310,19 @@ class DPMinMaxScaler(AffineScaler):
 
     def _is_free(self, names: Sequence[Any]) -> bool:
         return self.quantile_range is None
+
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        """Return the declared bounds, whose ends may be open if quantiles replace them."""
+        bounds = super()._declared_bounds(names)
+        if self.quantile_range is None:
+            is_open = np.array(np.isinf(parse_ends(bounds, names)).any(axis=1))
+            if is_open.any():
+                raise ValueError(
+                    "`bounds` must have both ends of each column without `quantile_range`, "
+                    f"got an open end of {list(compress(names, is_open))}. Set "
+                    "quantile_range=(1.0, 99.0), or declare the ends."
+                )
+        return bounds
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Plan noisy quantiles as the range of each column; without `quantile_range`, public bounds."""
@@ -391,9 +408,10 @@ class DPRobustScaler(AffineScaler):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside; `transform` does not.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge; None, or an end that is None, if
+        there is none: limits are then found with a third of the budget. `fit` clips values outside; `transform` does
+        not.
     quantile_range : tuple of two float, default=(25.0, 75.0)
         The quantiles that bound the range, ascending, in percent, as in scikit-learn.
     max_rows_per_person : int, default=1
@@ -411,7 +429,7 @@ class DPRobustScaler(AffineScaler):
     scale_ : ndarray of shape (n_features,)
         The private ranges. Quantiles that coincide are scaled as if they differed by 1.
     bounds_ : ndarray of shape (n_features, 2)
-        The declared bounds.
+        The declared bounds, with limits that are found for open ends.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for these numbers.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -430,7 +448,8 @@ class DPRobustScaler(AffineScaler):
     quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input row,
     without noise.
 
-    The quantiles are released as in `DPKBinsDiscretizer`, on two levels.
+    The quantiles are released as in `DPKBinsDiscretizer`, on two levels, and limits for open ends with a part of the
+    budget.
 
     Examples
     --------
@@ -443,6 +462,8 @@ class DPRobustScaler(AffineScaler):
     >>> scaler.transform(people.head(2))["age"].round(2).tolist()
     [0.1, 0.67]
     """
+
+    _finds_limits = True
 
     def __init__(
         self,
@@ -503,9 +524,10 @@ class DPQuantileTransformer(InvertibleTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge: the first and the last
-        quantile. Values outside are clipped.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge: the first and the last quantile.
+        None, or an end that is None, if there is none: limits are then found with a third of the budget. Values
+        outside are clipped.
     n_quantiles : int, default=33
         The number of quantiles of each column, including the bounds, from 3 to 10,000.
         A larger number is not less accurate.
@@ -526,7 +548,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     references_ : ndarray of shape (n_quantiles,)
         Their probabilities, from 0 to 1.
     bounds_ : ndarray of shape (n_features, 2)
-        The declared bounds.
+        The declared bounds, with limits that are found for open ends.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the quantiles.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -546,7 +568,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     row, without noise.
 
     The quantiles are released as in `DPKBinsDiscretizer`: n quantiles share the budget on about log2(n)
-    levels. Fewer quantiles have less noise, and values between two quantiles are interpolated.
+    levels. Fewer quantiles have less noise, and values between two quantiles are interpolated. Limits for open ends
+    are found with a part of the budget.
 
     A missing value stays missing.
 
@@ -561,6 +584,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     >>> transformer.transform(ages.head(3))["age"].round(2).tolist(), ages["age"].head(3).tolist()
     ([0.55, 0.76, 0.52], [39, 50, 38])
     """
+
+    _finds_limits = True
 
     def __init__(
         self,
@@ -630,9 +655,10 @@ class DPKBinsDiscretizer(CentralTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge: the outer edges.
-        Values outside belong to the outer bins.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge: the outer edges. None, or an end
+        that is None, if there is none: limits are then found with a third of the budget. Values outside belong to the
+        outer bins.
     n_bins : int, default=5
         The number of bins of each column, from 2 to 10,000.
     max_rows_per_person : int, default=1
@@ -651,7 +677,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     n_bins_ : ndarray of int, shape (n_features,)
         The resulting number of bins.
     bounds_ : ndarray of shape (n_features, 2)
-        The declared bounds.
+        The declared bounds, with limits that are found for open ends.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the edges.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -674,7 +700,8 @@ class DPKBinsDiscretizer(CentralTransformer):
     The middle edge is chosen by the exponential mechanism, and the other edges in the same way on both sides of it
     ([1]_), with epsilon / (d l) on each of l levels for d columns. Two bins have one level, and four, eight and sixteen
     bins have two, three and four. The candidates are all numbers between the bounds in steps of a power of ten, about
-    as many as floats represent, so that the error does not depend on the width of the bounds.
+    as many as floats represent, so that the error does not depend on the width of the bounds. Limits for open ends are
+    found first, with a part of the budget.
 
     A missing value stays missing (nan).
 
@@ -693,6 +720,8 @@ class DPKBinsDiscretizer(CentralTransformer):
     >>> bins.transform(ages.head(4))["age"].tolist(), ages["age"].head(4).tolist()
     ([2, 3, 2, 3], [39, 50, 38, 53])
     """
+
+    _finds_limits = True
 
     def __init__(
         self,

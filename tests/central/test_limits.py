@@ -2,16 +2,26 @@
 
 import math
 import sys
-from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skdp import DPGroupBy, DPMean, DPStandardScaler, PrivacyLedger, privacy_statement
+from skdp import (
+    DPGroupBy,
+    DPKBinsDiscretizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPQuantileTransformer,
+    DPRobustScaler,
+    DPStandardScaler,
+    PrivacyLedger,
+    privacy_statement,
+)
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
+from tests.central.estimators import fit_estimator
 from tests.conftest import diagonal
 
 rng = np.random.default_rng(0)
@@ -19,8 +29,17 @@ N = 3000
 PEOPLE = pd.DataFrame(
     {"age": rng.normal(45, 12, N), "income": rng.lognormal(10.4, 0.7, N), "rare": rng.random(N) < 0.1}
 )
+# Estimators with open ends.
+MODELS = [
+    DPMean(),
+    DPStandardScaler(),
+    DPMinMaxScaler(quantile_range=(5, 95)),
+    DPRobustScaler(),
+    DPQuantileTransformer(n_quantiles=6),
+    DPKBinsDiscretizer(n_bins=3),
+]
 BUDGETS = [2.0, Rho(0.3, 1e-6), Mu(1.0, 1e-6)]
-GROUPS = partial(DPGroupBy, by="y", keys={"y": [0.0, 1.0]}, statistics=["count", "mean", "std", "median"])
+GROUPS = DPGroupBy(by="y", keys={"y": [0, 1]}, statistics=["count", "mean", "std", "median"])
 # Columns that are extreme or small, and limits between which all finite results must be.
 HOSTILE = {
     "zeros": [0.0] * 300,
@@ -37,6 +56,20 @@ HOSTILE = {
     "mostly zeros": [0.0] * 990 + [1e5] * 10,
     "whole": list(range(100)) * 3,
 }
+
+
+def make_table(model, column):
+    """Return a table of a column, without numbers that the estimator refuses, and of classes."""
+    X = pd.DataFrame({"x": np.array(column, float)})
+    if not model.__sklearn_tags__().input_tags.allow_nan:
+        X = X[np.isfinite(X["x"])]
+    return X.assign(y=np.arange(len(X)) % 2)
+
+
+def read_numbers(fitted):
+    """Return the fitted attributes that are numbers."""
+    values = [value for name, value in vars(fitted).items() if name.endswith("_") and not name.startswith("feature")]
+    return [np.asarray(part) for value in values for part in (value if isinstance(value, list) else [value])]
 
 
 def find_limits(column, seed=0, **parameters):
@@ -62,17 +95,16 @@ def test_limits_far_from_zero_are_narrow(shift):
     assert high - low < 1e-3 * abs(shift)
 
 
-@pytest.mark.filterwarnings("ignore:The (limits|noise):UserWarning")
+@pytest.mark.filterwarnings("ignore:(The (limits|noise)|Columns .* have fewer bins):UserWarning")
 @pytest.mark.parametrize("column", HOSTILE.values(), ids=list(HOSTILE))
-@pytest.mark.parametrize("model", [DPMean(), DPStandardScaler()])
+@pytest.mark.parametrize("model", MODELS)
 def test_hostile_columns_give_finite_numbers(model, column):
-    X = pd.DataFrame({"x": np.array(column, float)})
+    X = make_table(model, column)
     for seed in range(3):
         with np.errstate(all="raise", under="ignore"):
-            fitted = clone(model).set_params(random_state=seed).fit(X)
-        assert np.isfinite(fitted.bounds_).all()
+            fitted = fit_estimator(clone(model).set_params(random_state=seed), X)
         assert (fitted.bounds_[:, 0] < fitted.bounds_[:, 1]).all()
-        assert np.isfinite(fitted.mean_).all()
+        assert all(np.isfinite(numbers).all() for numbers in read_numbers(fitted) if numbers.dtype.kind == "f")
 
 
 def test_declared_ends_are_kept():
@@ -104,10 +136,11 @@ def test_invalid_open_ends_raise_before_the_charge(bounds, match):
     assert ledger.charges().empty
 
 
-@pytest.mark.parametrize("model", [DPMean, DPStandardScaler, partial(DPGroupBy, by=None)])
+@pytest.mark.filterwarnings("ignore:Columns .* have fewer bins:UserWarning")
+@pytest.mark.parametrize("model", [*MODELS, DPGroupBy(by=None)])
 def test_limits_are_part_of_one_charge(model):
     ledger = PrivacyLedger(epsilon=2.0)
-    fitted = model(2.0, ledger=ledger).fit(PEOPLE)
+    fitted = fit_estimator(clone(model).set_params(epsilon=2.0, ledger=ledger), PEOPLE)
     assert len(ledger.charges()) == 1
     assert fitted.guarantee_.epsilon == 2.0
     assert "limits by permute-and-flip and noisy counts (33% of the budget)" in fitted.guarantee_.mechanism
@@ -130,19 +163,18 @@ def few_cells(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_cells")
+@pytest.mark.filterwarnings("ignore:(The (limits|noise)|Columns .* have fewer bins):UserWarning")
 @pytest.mark.parametrize(
-    ("model", "bounds", "epsilon"),
-    diagonal([GROUPS, DPMean, DPStandardScaler], [None, (0, None), (-9.0, 9.0)], BUDGETS),
+    ("model", "bounds", "epsilon", "column"),
+    diagonal([GROUPS, *MODELS], [None, (0, None), (-9.0, 9.0)], BUDGETS, HOSTILE.values()),
 )
-@pytest.mark.filterwarnings("ignore:The (limits|noise):UserWarning")
-def test_search_spends_its_part_of_the_budget(model, bounds, epsilon):
+def test_search_spends_its_part_of_the_budget(model, bounds, epsilon, column):
     """Replays with a record or a person less have at most the stated loss."""
-    estimator = model(epsilon, bounds=bounds, max_rows_per_person=2)
-    for name, column in HOSTILE.items():
-        X = pd.DataFrame({"x": np.array(column, float), "y": 1.0})
-        for rows in {min(1, len(X)), min(2, len(X))}:
-            replay = replay_release(lambda X: clone(estimator).fit(X), X, X[rows:], random_state=len(name))
-            assert replay.passed, (name, replay.findings)
+    estimator = clone(model).set_params(epsilon=epsilon, bounds=bounds, max_rows_per_person=2, random_state=0)
+    X = make_table(model, column)
+    for rows in {min(1, len(X)), min(2, len(X))}:
+        replay = replay_release(lambda X: fit_estimator(clone(estimator), X), X, X[rows:])
+        assert replay.passed, replay.findings
 
 
 def test_scales_do_not_follow_the_width_of_the_bounds():
@@ -172,3 +204,29 @@ def test_few_expected_records_beyond_a_limit_do_not_overflow():
     """Counts of 0.01 records after an octave with 1,000 raised OverflowError after the charge."""
     X = np.random.default_rng(0).choice([1.0, 9.0], (3000, 12))
     assert np.isfinite(DPMean(random_state=59).fit(X).mean_).all()
+
+
+def test_ranges_of_quantiles_do_not_follow_the_width_of_the_bounds():
+    """Ranges from the 1st to the 99th percentile were 30 times too wide with bounds 100 times wider."""
+    X = PEOPLE[["age", "income"]]
+    true = np.ptp(np.quantile(X, [0.01, 0.99], axis=0), axis=0)
+    for bounds in ({"age": (0, 10_000), "income": (0, 1e8)}, {"age": (0, None), "income": (None, None)}, None):
+        for seed in range(3):
+            scaler = DPMinMaxScaler(2.0, bounds=bounds, quantile_range=(1, 99), random_state=seed).fit(X)
+            assert np.abs(np.log(scaler.data_range_ / true)).max() < 0.7
+
+
+@pytest.mark.parametrize("bounds", [None, (0, None), {"age": (0, 100), "income": (None, 1e9)}])
+def test_bounds_as_range_must_be_declared(bounds):
+    with pytest.raises(ValueError, match=r"got an open end of \[.*'income'\]\. Set quantile_range="):
+        DPMinMaxScaler(bounds=bounds).fit(PEOPLE[["age", "income"]])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_quantiles_without_bounds_are_close(seed):
+    for column in ("age", "income"):
+        X = PEOPLE[[column]]
+        scaler = DPRobustScaler(random_state=seed).fit(X)
+        assert abs((scaler.center_ > X).mean().item() - 0.5) < 0.03
+        ranks = DPQuantileTransformer(random_state=seed).fit(X).transform(X)
+        assert np.abs(ranks - X.rank(pct=True)).mean().item() < 0.03

@@ -63,7 +63,7 @@ def test_bounds_are_checked(name, bounds, match):
     refuse(name, whole(name), match, bounds=bounds)
 
 
-@pytest.mark.parametrize("name", ["DPKBinsDiscretizer", "DPRidge"])
+@pytest.mark.parametrize("name", ["DPRidge"])
 @pytest.mark.parametrize(
     ("bounds", "match"),
     [
