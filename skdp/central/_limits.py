@@ -61,7 +61,7 @@ PRIOR_OCTAVE, PRIOR_SCALE, POSITIVE_WEIGHT = 5.0, 10.0, 0.75
 NEAR_EVIDENCE, FAR_EVIDENCE = 4.0, 6.0
 
 # Evidence for the limits of a column, in standard deviations of the number of records.
-MIN_EVIDENCE_OF_LIMITS = 2.0
+MIN_EVIDENCE_OF_LIMITS, MIN_EVIDENCE_WITHIN = 2.0, 6.0
 
 # A limit moves outward by an octave if more records are expected there than this multiple of
 # the noise of a sum of records at the limit: then the bias exceeds the additional noise.
@@ -71,9 +71,9 @@ MIN_EXPECTED_RATIO = 4.5
 # to the records of the previous one: tails with a finite mean have smaller ratios.
 MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
 
-# Smallest distance of a limit from the center, in octaves of the distance within which half of the
-# records are: with an open end, and between declared ends.
-MIN_OCTAVES, MIN_OCTAVES_WITHIN = 0, 2
+# Largest noise of a mean square at a limit within declared ends, relative to the square of the
+# distance within which half of the records are. Wider limits cut off fewer numbers.
+MAX_NOISE_RATIO = 0.25
 
 # Width of limits if all records are 0, as far as the noise shows.
 MIN_WIDTH = 1.0
@@ -289,12 +289,11 @@ class LimitSearch:
             noisy = NoisyCounts.draw(start, of_column, source)
             ends = self.ends[column]
             is_open = ~np.isfinite(ends)
-            # Declared ends bound the noise of limits that are too wide.
-            min_octaves = MIN_OCTAVES if is_open.any() else MIN_OCTAVES_WITHIN
-            limits, is_clear = noisy.find_limits(self._unit_noise, min_octaves)
+            is_within = not is_open.any()
+            limits, is_clear = noisy.find_limits(self._unit_noise, is_within=is_within)
             is_found = is_open | (self.within and is_clear)
             bounds[column] = np.where(is_found, limit_to_ends(limits, ends), ends)
-            if is_open.any() and not is_clear:
+            if not is_within and not is_clear:
                 guessed.append(self.names[column])
         if guessed:
             warn_user(
@@ -409,18 +408,18 @@ class NoisyCounts:
         return to_float(max(self.start.noise.std, Fraction(1, 2))) / math.sqrt(2)
 
     def find_limits(
-        self, unit_noise: float, min_octaves: int
+        self, unit_noise: float, *, is_within: bool
     ) -> tuple[tuple[float, float], bool]:
         """Find limits, and return True if the number of records between them exceeds the noise.
 
-        `unit_noise` is the noise of a sum of the release in units of a record at the limit; limits are at least
-        `min_octaves` beyond half of the records.
+        `unit_noise` is the noise of a sum of the release in units of a record at the limit. Limits `is_within` declared
+        ends are only as narrow as this noise requires.
         """
         cells = self.start.cells
         n_side, octave = cells.n_side_cells, cells.cells_per_octave
         sides = self.counts[:n_side][::-1], self.counts[n_side + 1 :]
         _, power = math.frexp(self.start.spread)
-        first = (power - 1 - MIN_POWER + min_octaves) * octave
+        first = (power - 1 - MIN_POWER) * octave
         start = int(np.clip(first, 0, n_side - 1))
         reaches, is_known = [], []
         for side in sides:
@@ -435,11 +434,17 @@ class NoisyCounts:
             below, above = below * is_known[0], above * is_known[1]
         # Without numbers beside 0, nothing is known of the scale.
         is_scaled = center != 0 or any(is_known)
-        is_clear = is_scaled and self._is_clear_near(start)
+        n_near, error = self._count_near(start)
+        evidence = MIN_EVIDENCE_WITHIN if is_within else MIN_EVIDENCE_OF_LIMITS
+        is_clear = is_scaled and n_near > evidence * error
+        if is_within and is_clear:
+            # Further numbers may be hidden by the noise of the search.
+            reach = self.start.spread * math.sqrt(MAX_NOISE_RATIO * n_near / unit_noise)
+            below, above = max(below, reach), max(above, reach)
         return (center - below, center + above), is_clear
 
-    def _is_clear_near(self, start: int) -> bool:
-        """Return True if the cells of the center and near half of the records clearly have records."""
+    def _count_near(self, start: int) -> tuple[float, float]:
+        """Return the noisy number of records near the cell of half of the records, and its standard deviation."""
         n_side = self.start.cells.n_side_cells
         octave = self.start.cells.cells_per_octave
         first, last = max(start - 3 * octave, 0), start + 2 * octave
@@ -449,8 +454,7 @@ class NoisyCounts:
             self.counts[n_side + 1 + first : n_side + 2 + last],
         ]
         near = np.concatenate(parts)
-        error = math.sqrt(2 * near.size) * self._scale
-        return bool(near.sum() > MIN_EVIDENCE_OF_LIMITS * error)
+        return float(near.sum()), math.sqrt(2 * near.size) * self._scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,11 +482,11 @@ class Tail:
         octaves = np.arange(self.counts.size) / self.cells_per_octave
         distant = 2 * np.log1p(np.abs(octaves - start / self.cells_per_octave))
         evidence = FAR_EVIDENCE + np.minimum(distant, -np.log(weigh_octaves(octaves)))
-        evidence *= self.scale
-        for width in (1, 2, 4):
-            limits = evidence[width - 1 :] * math.sqrt(width)
+        for width in (1, 2, 4, 8, 16):
+            limits = bound_noise(width, evidence[width - 1 :]) * self.scale
             clear = np.flatnonzero(sums[width:] - sums[:-width] > limits)
             if clear.size:
+                # The numbers of a wide window may be in its first cell.
                 last = max(last, int(clear[-1]))
         reach = 2 * self.cells_per_octave
         while True:
@@ -510,6 +514,15 @@ class Tail:
             last += octave
             expected *= ratio
         return last
+
+
+def bound_noise(width: int, evidence: Floats) -> Floats:
+    """Bound the sum of `width` Laplace variables of scale 1; larger with a probability below e**-evidence."""
+    if width == 1:
+        return evidence
+    # The form of Bernstein's inequality; its numbers fit the convolutions of 2 to 16 distributions.
+    evidence = evidence - 2
+    return 2 * np.sqrt(width * evidence) + 0.4 * evidence
 
 
 def expect_count(counted: float, prior_mean: float, error: float) -> float:

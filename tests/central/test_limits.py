@@ -187,6 +187,14 @@ def test_scales_do_not_follow_the_width_of_the_bounds():
             assert np.abs(np.log(scaler.scale_ / true)).max() < 0.3
 
 
+@pytest.mark.filterwarnings("ignore:The (limits|noise):UserWarning")
+def test_end_of_a_long_tail_does_not_overflow():
+    """A count of an empty octave beside an octave with few records raised an OverflowError after the charge."""
+    column = [*np.repeat(1.0, 400), *np.repeat(4.0, 2000)]
+    for seed in range(60):
+        assert np.isfinite(find_limits(column, seed, epsilon=50.0)).all()
+
+
 def test_few_records_are_a_warning():
     with pytest.warns(UserWarning, match=r"limits of columns \['x'\] are guesses"):
         find_limits(rng.normal(size=20), epsilon=0.1)

@@ -487,6 +487,8 @@ def choose_weight(
     """
     known = before + variance
     drift = float((changes**2).mean())
+    if not known + drift:  # no noise, and no change
+        return 1.0
     if drift < known * (1 + MAX_ERRORS * math.sqrt(2 / changes.size)):
         drift = 0.0
     # With equal noise, later epochs have larger weights: they are closer to the solution.
