@@ -487,8 +487,6 @@ def choose_weight(
     """
     known = before + variance
     drift = float((changes**2).mean())
-    if not known + drift:  # no noise, and no change
-        return 1.0
     if drift < known * (1 + MAX_ERRORS * math.sqrt(2 / changes.size)):
         drift = 0.0
     # With equal noise, later epochs have larger weights: they are closer to the solution.
@@ -515,7 +513,8 @@ class ResidualSizes:
         `sizes` are the absolute residuals of the rows, (n_rows,), and `n_free` is the effective number of parameters of
         the model.
         """
-        error = to_float(self._noise.std)
+        # Counts are integers, so they have the error of rounding at a huge epsilon, too.
+        error = to_float(max(self._noise.std, Fraction(1, 2)))
         counts = self._noise.add_floats(source, count_by_size(sizes))
         # At most 2 % of the residuals are clipped.
         limit, _ = choose_residual_limit(
