@@ -383,7 +383,7 @@ def _add_table_command(command: Any) -> None:
     """Add the options of ``skdp table``, which writes noisy statistics of groups."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
-    keys = command.add_mutually_exclusive_group(required=True)
+    keys = command.add_mutually_exclusive_group()
     _add_domain(keys)
     keys.add_argument(
         "--keys",
@@ -394,7 +394,7 @@ def _add_table_command(command: Any) -> None:
         ),
     )
     _add_release(command, "privacy loss of all statistics together", has_domain=True)
-    _add_guess(command, "DATA OUT --domain FILE")
+    _add_guess(command, "DATA OUT")
     add("--by", nargs="+", default=[], metavar="KEY", help="columns of the groups")
     add("--delta", type=float, default=0.0, help="failure probability of --keys auto")
     add(
@@ -402,7 +402,10 @@ def _add_table_command(command: Any) -> None:
         nargs="+",
         default=[],
         metavar="COLUMN",
-        help="numeric columns to measure, with declared bounds",
+        help=(
+            "numeric columns to measure; ends of bounds that the domain file does not"
+            " declare are found with a third of the budget"
+        ),
     )
     add(
         "--statistics",
@@ -671,8 +674,8 @@ COMMANDS = {
         "write noisy counts, means and quantiles of groups",
         "Write a CSV file with the counts, means, sums and quantiles of all declared"
         " groups of a table, with standard errors and intervals (central model: the"
-        " user is trusted with the table). Keys and bounds are declared by the domain"
-        " file.",
+        " user is trusted with the table). Keys are declared by the domain file, and"
+        " bounds are declared or found.",
     ),
     "statement": (
         "_report_commands",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from sklearn.base import clone
 from skdp.base import find_bounds
 from skdp.central import DPGroupBy
 from skdp.cli._options import TEXTS, print_text
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval, read_open_domain
 from skdp.engines import (
     FileTable,
     TableFile,
@@ -231,8 +231,15 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
 
 def load_domain_file(path: Path) -> Domain:
     """Read a domain file (TOML); errors name the file."""
+    return load_open_domain_file(path)[0]
+
+
+def load_open_domain_file(
+    path: Path, names: Sequence[str] = ()
+) -> tuple[Domain, dict[str, tuple[Any, Any]]]:
+    """Read a domain file in which the columns `names` may lack ends, and these ends; see `read_open_domain`."""
     try:
-        return Domain.from_toml(path.read_text(encoding="utf-8"))
+        return read_open_domain(path.read_text(encoding="utf-8"), names)
     except (TypeError, ValueError) as error:
         # The message of a decoding error contains bytes of the file.
         is_text = not isinstance(error, UnicodeDecodeError)
@@ -469,7 +476,9 @@ def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
     if options.keys is not None:
         _check_keys_options(options)
-    domain = load_domain_file(options.domain) if options.domain else Domain({})
+    domain, ends = Domain({}), dict.fromkeys(options.columns, (None, None))
+    if options.domain:
+        domain, ends = load_open_domain_file(options.domain, options.columns)
     _check_options(options)
     _check_bins(options, domain)
     max_weight = _find_max_weight(options.weight, domain)
@@ -485,14 +494,18 @@ def run_table(options: argparse.Namespace) -> Path:
     # Types follow from the domain, so that no row changes how another one is read.
     lenient = options.by if options.handle_unknown == "ignore" else ()
     person = options.person
-    rows: Any = FileTable(file, names, domain, lenient=lenient, person=person)
-    groups = _make_groups(options, domain, max_weight)
+    types = domain | dict.fromkeys(ends, Interval(0.0, 1.0))
+    rows: Any = FileTable(file, names, types, lenient=lenient, person=person)
+    groups = _make_groups(options, domain, ends, max_weight)
     # All files are opened before the charge.
     with ExitStack() as outputs:
         out = outputs.enter_context(open_output(options.out))
         if options.statement is not None:
             page = outputs.enter_context(open_output(options.statement))
         groups.fit(rows, sample_weight=options.weight, person=person)
+        limits = dict(groups.guarantee_.method).get("limits")
+        if limits is not None:
+            print_text(f"Limits that are found: {limits}", to_stderr=True)
         released = groups.to_frame(postprocess=options.postprocess)
         frame = nw.from_native(released, eager_only=True)
         found = frame.to_pandas()
@@ -577,30 +590,33 @@ def _find_max_weight(name: str | None, domain: Domain) -> float | None:
 
 
 def _make_groups(
-    options: argparse.Namespace, domain: Domain, max_weight: float | None
+    options: argparse.Namespace,
+    domain: Domain,
+    ends: Mapping[str, tuple[Any, Any]],
+    max_weight: float | None,
 ) -> DPGroupBy:
-    """Return an estimator of the statistics in the options, whose keys and bounds are declared by a domain."""
+    """Return an estimator of the statistics in the options.
+
+    Keys and bounds are declared by a domain, and `ends` has the declared ends of the other columns.
+    """
     statistics = []
     for statistic in options.statistics:
         is_number = statistic.replace(".", "", 1).isdecimal()
         statistics.append(float(statistic) if is_number else statistic)
-    for option in ("by", "columns"):
-        absent = [name for name in getattr(options, option) if name not in domain]
-        if absent and options.keys is None:
-            raise ValueError(
-                f"`{option}` must be columns of the domain file, {list(domain)}, got "
-                f"{absent}."
-            )
-    bounds = domain.select(options.columns) if options.columns else None
-    for name in options.columns:
-        find_bounds(domain[name], name)
+    absent = [name for name in options.by if name not in domain]
+    if absent and options.keys is None:
+        raise ValueError(
+            f"`by` must be columns of the domain file, {list(domain)}, got {absent}. "
+            "Declare their values, or use --keys auto."
+        )
+    bounds = {name: {**domain, **ends}[name] for name in options.columns}
     return DPGroupBy(
         _choose_amount(options),
         by=options.by or None,
         keys=options.keys or (domain.select(options.by) if options.by else None),
         delta=options.delta,
         statistics=statistics,
-        bounds=bounds,
+        bounds=bounds or None,
         max_weight=max_weight,
         totals=options.totals,
         max_rows_per_person=options.max_rows_per_person,

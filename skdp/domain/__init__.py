@@ -22,5 +22,6 @@ from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
 from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import guarantee_fields as guarantee_fields
+from skdp.domain._domain import read_open_domain as read_open_domain
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -405,7 +405,11 @@ class Domain(Mapping[Any, Categories | Interval]):
             ...
         ValueError: Column 'age': Interval requires either `edges`, or both `low` and `high` (with `bins`), got low.
         """
-        content = parse_toml(text)
+        return cls._from_content(parse_toml(text))
+
+    @classmethod
+    def _from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Make the domain of a parsed file."""
         domain = cls(
             content["columns"],
             constraints=content.get("constraints", ()),
@@ -909,6 +913,17 @@ def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
         for name, attribute in domain.items()
     }
     return _set_releases(domain, by_column, (*domain.releases, *releases))
+
+
+def read_open_domain(
+    text: str, names: Sequence[Any]
+) -> tuple[Domain, dict[Any, tuple[Any, Any]]]:
+    """Read a domain file, in which the columns `names` may lack ends; return the domain of the others, and the ends.
+
+    An end is None if it is not declared.
+    """
+    content = parse_toml(text, names)
+    return Domain._from_content(content), content["open_ends"]
 
 
 # Declared domains: a Domain, values by column name, lists of values in the order of the

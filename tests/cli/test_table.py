@@ -120,10 +120,7 @@ def test_weights_and_persons_are_columns(files, capsys):
     [
         (["--by", "town"], "must have the columns ['town']"),
         (["--by", "name"], "--by must be columns of the domain file, ['region', 'sex', 'income', 'employed'], got"),
-        (
-            ["--by", "sex", "--columns", "weight", "--statistics", "mean"],
-            "--columns must be columns of the domain file",
-        ),
+        (["--by", "sex", "--columns", "name", "--statistics", "mean"], "Column 'name' must contain numbers"),
         (["--by", "sex", "--columns", "income", "--statistics", "mode"], "--statistics"),
         (["--by", "sex", "--weight", "weight"], "[columns.weight] with low = 0.0 and high"),
         (["--by", "sex", "--weight", "sex"], "A column must have one use, got 'sex' in --by and --weight"),
@@ -362,7 +359,7 @@ def test_keys_are_found_without_a_domain_file(files, capsys):
     assert (table["count"] - truth[table["region"]].to_numpy()).abs().max() < 15
     assert "delta = 0.000001" in capsys.readouterr().out
     for words, match in (
-        ([], "one of the arguments --domain --keys is required"),
+        ([], "--by must be columns of the domain file, [], got ['region']. Declare their values, or use --keys auto"),
         (["--keys", "auto"], "--delta must be in (0, 1) with --keys auto"),
         ([*found, "--domain", files / "domain.toml"], "argument --domain: not allowed with argument --keys"),
         ([*found, "--totals"], "no totals and no weights"),
@@ -370,3 +367,44 @@ def test_keys_are_found_without_a_domain_file(files, capsys):
         ([*found, "--weight", "age"], "--keys must not be auto with --weight."),
     ):
         assert match in refuse(capsys, "table", files / "people.csv", files / "x.csv", *options, *words)
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_ends_that_are_not_declared_are_found_and_stated(name, files, capsys):
+    """The largest income of a table is not public, and the command required it."""
+    (files / "open.toml").write_text('[columns.sex]\nvalues = ["f", "m"]\n[columns.income]\nlow = 0.0\n')
+    out, page = files / "open.csv", files / "open.json"
+    options = ["--by", "sex", "--columns", "income", "weight", "--statistics", "mean", "median", "--statement", page]
+    words = ["--domain", files / "open.toml", "--epsilon", 50, *options]
+    assert call("table", files / name, out, *words) == 0
+    found, groups = pd.read_csv(out), PEOPLE.groupby("sex")
+    for column in ("income", "weight"):
+        np.testing.assert_allclose(found[f"{column}_mean"], groups[column].mean(), rtol=0.05)
+    (note,) = json.loads(page.read_text())["method"]
+    assert "income from 0 to a limit that is found, weight from a limit that is found" in note
+    limits = note.split("limits that are found: ")[1].split(". ")[0]
+    assert limits.startswith("income from 0 to ")
+    assert f"Limits that are found: {limits}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+def test_statistics_of_all_rows_need_no_domain_file(files):
+    words = ["--columns", "income", "--statistics", "mean", "--epsilon", 50]
+    assert call("table", files / "people.csv", files / "out.csv", *words) == 0
+    assert pd.read_csv(files / "out.csv")["income_mean"][0] == pytest.approx(PEOPLE["income"].mean(), rel=0.05)
+
+
+def test_one_end_in_a_domain_file_is_open_for_measured_columns_only(files, capsys):
+    for text, words, match in (
+        ("low = 0\n", ["--by", "income"], "Column 'income': Interval requires either `edges`, or both"),
+        ("low = 0\nbins = 4\n", ["--columns", "income", "--statistics", "mean"], "Column 'income': Interval requires"),
+        (
+            "low = 'a'\n",
+            ["--columns", "income", "--statistics", "mean"],
+            "Column 'income' must be two numbers, or None",
+        ),
+    ):
+        (files / "open.toml").write_text(f"[columns.income]\n{text}")
+        words = ["--domain", files / "open.toml", "--epsilon", 1, *words]
+        assert match in refuse(capsys, "table", files / "people.csv", files / "out.csv", *words)
