@@ -8,6 +8,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -133,8 +134,10 @@ def check_charge(subject: Subject) -> None:
                 "release.",
             )
             charged, n_bytes_at_charge = ledger.log[-1]
+            # Limits that are found are in the note of method after the charge only.
+            stated = replace(prepared.guarantee_, method=charged.method)
             require(
-                charged == prepared.guarantee_,
+                charged == stated,
                 "the charge must be `guarantee_`, got another guarantee. Pass"
                 " `self.guarantee_` to `ledger.charge`.",
             )
