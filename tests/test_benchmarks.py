@@ -40,6 +40,7 @@ def find_scripts():
 
 
 SLOW_SCRIPTS = {
+    "bound_widths",
     "central_models",
     "central_statistics",
     "fairness",

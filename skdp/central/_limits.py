@@ -51,7 +51,8 @@ ZOOM_CELLS = 1 << 12
 
 # Prior probabilities of windows of 1, 2, 4, ... cells, and of windows around 0. Columns are
 # mostly nonnegative, and their octaves have a Cauchy distribution around 2**5 with the scale
-# 10. A prior multiplies the rows that find a window by at most a logarithm.
+# 10; between declared ends, the k-th octave below them has the probability 1 / (k (k + 1)). A prior
+# multiplies the rows that find a window by at most a logarithm.
 WINDOW_WEIGHTS, CENTRAL_WEIGHT = (0.05, 0.1, 0.15, 0.25, 0.25), 0.2
 PRIOR_OCTAVE, PRIOR_SCALE, POSITIVE_WEIGHT = 5.0, 10.0, 0.75
 
@@ -74,6 +75,10 @@ MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
 # Largest noise of a mean square at a limit within declared ends, relative to the square of the
 # distance within which half of the records are. Wider limits cut off fewer numbers.
 MAX_NOISE_RATIO = 0.25
+
+# Declared ends farther than so many times this limit are useless: the noise of a mean square is
+# four times the square of the spread.
+MAX_USABLE_REACHES = 4.0
 
 # Width of limits if all records are 0, as far as the noise shows.
 MIN_WIDTH = 1.0
@@ -159,9 +164,12 @@ class Windows:
         return int(self.starts[window]), int(self.stops[window])
 
 
-@lru_cache(maxsize=1)
-def make_windows() -> Windows:
-    """Make the windows of cells around 0: parts of octaves of one sign, and neighborhoods of 0."""
+@lru_cache(maxsize=64)
+def make_windows(top: int | None = None) -> Windows:
+    """Make the windows of cells around 0: parts of octaves of one sign, and neighborhoods of 0.
+
+    `top` is the octave of the declared ends; None with an open end.
+    """
     octave = WINDOW_CELLS_PER_OCTAVE
     n_side, n_octaves = Cells(octave).n_side_cells, MAX_POWER - MIN_POWER
     levels: list[tuple[Indices, Any, Floats]] = []
@@ -174,7 +182,7 @@ def make_windows() -> Windows:
             first = (-MIN_POWER - MAX_NARROW_POWER) * octave
             last = (-MIN_POWER + MAX_NARROW_POWER) * octave
         steps = np.arange(first, last, step)
-        prior = weight * weigh_octaves(steps / octave) * step / octave
+        prior = weight * weigh_octaves(steps / octave, top) * step / octave
         above, below = n_side + 1 + steps, n_side - steps - width
         levels.append((above, width, POSITIVE_WEIGHT * prior))
         levels.append((below, width, (1 - POSITIVE_WEIGHT) * prior))
@@ -182,15 +190,19 @@ def make_windows() -> Windows:
     levels.append((np.array([n_side]), 1, np.array([CENTRAL_WEIGHT / 2])))
     octaves = np.arange(1, n_octaves + 1)
     reaches = octaves * octave
-    prior = CENTRAL_WEIGHT / 2 * weigh_octaves(octaves)
+    prior = CENTRAL_WEIGHT / 2 * weigh_octaves(octaves, top)
     levels.append((n_side - reaches, 2 * reaches + 1, prior))
     return Windows.join(levels)
 
 
-def weigh_octaves(octaves: NDArray[Any]) -> Floats:
-    """Return prior probabilities of octaves, counted from `MIN_POWER`."""
-    distances = (octaves + MIN_POWER - PRIOR_OCTAVE) / PRIOR_SCALE
-    return 1 / (math.pi * PRIOR_SCALE) / (1 + distances**2)
+def weigh_octaves(octaves: NDArray[Any], top: int | None) -> Floats:
+    """Return prior probabilities of octaves, counted from `MIN_POWER`, with `top` as in `make_windows`."""
+    if top is None:
+        distances = (octaves + MIN_POWER - PRIOR_OCTAVE) / PRIOR_SCALE
+        return 1 / (math.pi * PRIOR_SCALE) / (1 + distances**2)
+    below = top - MIN_POWER - np.floor(octaves)
+    # Octaves beyond the ends are possible for the edges of windows only.
+    return np.where(below < 0, 1e-300, 1 / ((abs(below) + 1) * (abs(below) + 2)))
 
 
 @lru_cache(maxsize=1)
@@ -212,6 +224,8 @@ class Start(NamedTuple):
     cells: Cells
     spread: float
     noise: Noise
+    # The octave of the declared ends; None with an open end.
+    top: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,11 +303,11 @@ class LimitSearch:
             noisy = NoisyCounts.draw(start, of_column, source)
             ends = self.ends[column]
             is_open = ~np.isfinite(ends)
-            is_within = not is_open.any()
-            limits, is_clear = noisy.find_limits(self._unit_noise, is_within=is_within)
+            width = float(ends[1] - ends[0])
+            limits, is_clear = noisy.find_limits(self._unit_noise, width)
             is_found = is_open | (self.within and is_clear)
             bounds[column] = np.where(is_found, limit_to_ends(limits, ends), ends)
-            if not is_within and not is_clear:
+            if is_open.any() and not is_clear:
                 guessed.append(self.names[column])
         if guessed:
             warn_user(
@@ -309,14 +323,18 @@ class LimitSearch:
     ) -> Start:
         """Choose a window with about half of the numbers of a column, and the cells that count distances from it."""
         budget = self._of_column
-        start, stop = make_windows().choose(counts, budget * WINDOW_PART, source)
+        ends = self.ends[column]
+        top = None
+        if np.isfinite(ends).all():
+            top = math.frexp(float(np.abs(ends).max()))[1] - 1
+        windows = make_windows(top)
+        start, stop = windows.choose(counts, budget * WINDOW_PART, source)
         edges = Cells(WINDOW_CELLS_PER_OCTAVE).edges
         low, high = float(edges[start]), float(edges[stop])
         part = COUNTS_PART
         if stop - start == 1 and not low < 0 < high:
             # Half of the numbers may be in a part of the window.
             low, high = low - (high - low), high + (high - low)
-            ends = self.ends[column]
             count = partial(_count_evenly, low=low, high=high, ends=ends)
             (evenly,) = rows.select([self.names[column]]).add_up(count)
             start, stop = make_zoom_windows().choose(evenly, budget * ZOOM_PART, source)
@@ -326,7 +344,8 @@ class LimitSearch:
             part += ZOOM_PART
         center = 0.0 if low < 0 < high else low / 2 + high / 2
         cells = Cells(COUNTED_CELLS_PER_OCTAVE, center)
-        return Start(cells, high / 2 - low / 2, Noise.from_budget(budget * part))
+        noise = Noise.from_budget(budget * part)
+        return Start(cells, high / 2 - low / 2, noise, top)
 
     def _count_cells(self, rows: Batches, cells: Sequence[Cells]) -> list[Integers]:
         """Count the numbers of the columns by cell."""
@@ -408,12 +427,12 @@ class NoisyCounts:
         return to_float(max(self.start.noise.std, Fraction(1, 2))) / math.sqrt(2)
 
     def find_limits(
-        self, unit_noise: float, *, is_within: bool
+        self, unit_noise: float, width: float
     ) -> tuple[tuple[float, float], bool]:
         """Find limits, and return True if the number of records between them exceeds the noise.
 
-        `unit_noise` is the noise of a sum of the release in units of a record at the limit. Limits `is_within` declared
-        ends are only as narrow as this noise requires.
+        `unit_noise` is the noise of a sum of the release in units of a record at the limit. Within declared
+        ends, of which `width` is the distance, limits are only as narrow as this noise requires.
         """
         cells = self.start.cells
         n_side, octave = cells.n_side_cells, cells.cells_per_octave
@@ -423,7 +442,7 @@ class NoisyCounts:
         start = int(np.clip(first, 0, n_side - 1))
         reaches, is_known = [], []
         for side in sides:
-            tail = Tail(side, self._scale, octave)
+            tail = Tail(side, self._scale, octave, self.start.top)
             last = tail.find_last(start)
             is_known.append(tail.is_clear(last))
             reaches.append(tail.extend(last, unit_noise))
@@ -435,12 +454,17 @@ class NoisyCounts:
         # Without numbers beside 0, nothing is known of the scale.
         is_scaled = center != 0 or any(is_known)
         n_near, error = self._count_near(start)
-        evidence = MIN_EVIDENCE_WITHIN if is_within else MIN_EVIDENCE_OF_LIMITS
-        is_clear = is_scaled and n_near > evidence * error
-        if is_within and is_clear:
+        n_near = max(n_near, error)
+        # The distance at which the noise of a mean square is a fraction of the square of the spread.
+        reach = self.start.spread * math.sqrt(MAX_NOISE_RATIO * n_near / unit_noise)
+        is_within = math.isfinite(width)
+        if is_within:
             # Further numbers may be hidden by the noise of the search.
-            reach = self.start.spread * math.sqrt(MAX_NOISE_RATIO * n_near / unit_noise)
             below, above = max(below, reach), max(above, reach)
+        # Declared ends are given up with less evidence if their noise exceeds the numbers.
+        is_usable = is_within and width / 2 < MAX_USABLE_REACHES * reach
+        evidence = MIN_EVIDENCE_WITHIN if is_usable else MIN_EVIDENCE_OF_LIMITS
+        is_clear = is_scaled and n_near > evidence * error
         return (center - below, center + above), is_clear
 
     def _count_near(self, start: int) -> tuple[float, float]:
@@ -465,6 +489,8 @@ class Tail:
     # The scale of the noise.
     scale: float
     cells_per_octave: int
+    # As in `Start`.
+    top: int | None
 
     def _sum(self, start: int, stop: int) -> float:
         return float(self.counts[max(start, 0) : max(stop, 0)].sum())
@@ -481,7 +507,9 @@ class Tail:
         last = start
         octaves = np.arange(self.counts.size) / self.cells_per_octave
         distant = 2 * np.log1p(np.abs(octaves - start / self.cells_per_octave))
-        evidence = FAR_EVIDENCE + np.minimum(distant, -np.log(weigh_octaves(octaves)))
+        evidence = FAR_EVIDENCE + np.minimum(
+            distant, -np.log(weigh_octaves(octaves, self.top))
+        )
         for width in (1, 2, 4, 8, 16):
             limits = bound_noise(width, evidence[width - 1 :]) * self.scale
             clear = np.flatnonzero(sums[width:] - sums[:-width] > limits)
