@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Integers
-from skdp.base import find_decimals, parse_bounds
+from skdp.base import parse_bounds
 from skdp.central._sums import read_values, read_weights, warn_of_objects
 from skdp.central.statistics import (
     Batches,
@@ -409,20 +409,14 @@ def plan_quantiles(
     probabilities: Sequence[Fraction],
     budget: PrivacyBudget,
     *,
-    integers: bool = False,
+    decimals: Sequence[int | None] | None = None,
 ) -> QuantilePlan:
-    """Read the values of each column, and plan the release of its quantiles.
-
-    If `integers`, `bounds` of integers declare whole numbers.
-    """
+    """Read the values of each column, and plan the release of its quantiles; see `find_decimals`."""
     # Candidates depend on declarations only. They must not depend on dtypes, because
     # pandas converts integers to floats if one of them is missing.
     limits = parse_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
-    decimals: list[int | None] = [None] * len(limits)
-    if integers:
-        decimals = find_decimals(bounds, rows.names)
-    candidates = make_candidates(limits, decimals)
+    candidates = make_candidates(limits, decimals or [None] * len(limits))
     masses = read_masses(rows, Domain({}), candidates)
     return QuantilePlan(masses, probabilities, budget)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp._arrays import Floats, Integers
-from skdp.base import Bounds, check_choice
+from skdp.base import Bounds, check_choice, find_decimals
 from skdp.central._base import (
     CentralTransformer,
     Columns,
@@ -66,12 +66,14 @@ class DPSimpleImputer(CentralTransformer):
         The values that each column may take, as the `domain` of `DPHistogram`. For an
         `Interval`, the middle of a bin is filled in, rounded down to the declared
         decimals, such as to a whole number. None among the values is not filled in.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside; `transform` does not. Two integers more than 1 apart declare whole numbers: medians are whole
-        numbers, and for them a fraction in the column is an error, which reveals it. Otherwise, use floats.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge; None, or an end that is None, if
+        there is none. Open ends are found with a third of the budget of their columns, and for means, narrower limits
+        within declared bounds with a fifth, so wide bounds cost little. `fit` clips values outside; `transform` does
+        not. Two integers more than 1 apart declare whole numbers: medians are whole numbers, and for them a fraction in
+        the column is an error, which reveals it. Otherwise, use floats.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
-        The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
+        The statistic that replaces the missing values of a column. The first two are for numbers;
         ``"most_frequent"`` is for a few declared values of any type, see `categories`. Numbers become floats;
         ``"most_frequent"`` keeps the dtype of a column if it can represent the statistic.
     handle_unknown : {"error", "ignore"}, default="error"
@@ -92,7 +94,7 @@ class DPSimpleImputer(CentralTransformer):
     statistics_std_error_ : ndarray of shape (n_features,), or None
         The standard deviation of the noise of means, without the effect of clipping; None for the other strategies.
     bounds_ : ndarray of shape (n_features, 2)
-        The declared bounds; not set for ``"most_frequent"``.
+        The declared bounds, or the limits that are found; not set for ``"most_frequent"``.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -110,11 +112,12 @@ class DPSimpleImputer(CentralTransformer):
     `transform` **is the rows themselves**, without missing values: no noise is added to them, and they are as private
     as X. `fit` reads all values; a missing value is excluded, and an empty table is allowed.
 
-    The means of all columns are released together, as in `DPMean`. Medians are released as the inner edge of two
-    bins of `DPKBinsDiscretizer`, among its candidates. Most frequent values are chosen by permute-and-flip
-    ([1]_), for each of d columns with epsilon / d: a value with c fewer records than the most frequent one
-    remains a candidate with probability ``e**(-epsilon c / d)``. Because an added record can only increase
-    counts, this is epsilon / d-differentially private without the usual factor 2.
+    Limits are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`); means and
+    medians are of values clipped to them. The means of all columns are released together, as in `DPMean`. Medians are
+    released as the inner edge of two bins of `DPKBinsDiscretizer`, among its candidates. Most frequent values are
+    chosen by permute-and-flip ([1]_), for each of d columns with epsilon / d: a value with c fewer records than the
+    most frequent one remains a candidate with probability ``e**(-epsilon c / d)``. Because an added record can only
+    increase counts, this is epsilon / d-differentially private without the usual factor 2.
 
     References
     ----------
@@ -141,6 +144,8 @@ class DPSimpleImputer(CentralTransformer):
     >>> DPSimpleImputer(strategy="median", bounds=(0, 100), random_state=0).fit(ages).statistics_
     array([38.])
     """
+
+    _finds_limits = True
 
     statistics_std_error_: Floats | None
 
@@ -175,7 +180,14 @@ class DPSimpleImputer(CentralTransformer):
         return tags
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
-        return None if self.strategy == "most_frequent" else self.bounds
+        if self.strategy == "most_frequent":
+            return None
+        return super()._declared_bounds(names)
+
+    @property
+    def _finds_limits_within(self) -> bool:  # type: ignore[override]
+        # A median hardly depends on the width of its bounds.
+        return self.strategy == "mean"
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Compute the sums or counts from which the statistic of each column is released, and choose the noise."""
@@ -186,7 +198,8 @@ class DPSimpleImputer(CentralTransformer):
             return Plan(sums, (noise,))
         if self.strategy == "median":
             median = [Fraction(1, 2)]
-            quantiles = plan_quantiles(rows, bounds, median, budget, integers=True)
+            decimals = find_decimals(self.bounds, rows.names)
+            quantiles = plan_quantiles(rows, bounds, median, budget, decimals=decimals)
             return Plan.from_quantiles(quantiles)
         column_budget = budget / len(rows.names)
         losses: tuple[Loss, ...] = ()

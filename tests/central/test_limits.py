@@ -15,6 +15,7 @@ from skdp import (
     DPMinMaxScaler,
     DPQuantileTransformer,
     DPRobustScaler,
+    DPSimpleImputer,
     DPStandardScaler,
     PrivacyLedger,
     privacy_statement,
@@ -37,6 +38,8 @@ MODELS = [
     DPRobustScaler(),
     DPQuantileTransformer(n_quantiles=6),
     DPKBinsDiscretizer(n_bins=3),
+    DPSimpleImputer(),
+    DPSimpleImputer(strategy="median"),
 ]
 BUDGETS = [2.0, Rho(0.3, 1e-6), Mu(1.0, 1e-6)]
 GROUPS = DPGroupBy(by="y", keys={"y": [0, 1]}, statistics=["count", "mean", "std", "median"])
