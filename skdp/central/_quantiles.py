@@ -467,8 +467,11 @@ class QuantilePlan:
     def _log_candidates(self) -> Fraction:
         """The logarithm of the number of candidates of a quantile, within a limit; the largest one of all columns."""
         candidates = [groups[0].candidates for groups in self.masses]
+        # Floats have more candidates than distances between values that matter. Limits that
+        # are found do not change the losses, which have been charged.
+        if not all(choices.is_declared for choices in candidates):
+            return MAX_LOG_CANDIDATES
         largest = max(choices.last - choices.first + 1 for choices in candidates)
-        # Floats have more candidates than distances between values that matter.
         return min(Fraction(largest.bit_length()), MAX_LOG_CANDIDATES)
 
     @property

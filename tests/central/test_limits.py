@@ -2,9 +2,12 @@
 
 import math
 import sys
+from dataclasses import replace
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 
@@ -20,7 +23,8 @@ from skdp import (
     PrivacyLedger,
     privacy_statement,
 )
-from skdp.privacy import Mu, Rho
+from skdp.privacy import Mu, Rho, parse_budget
+from skdp.randomness import SeededSource, watch_draws
 from skdp.testing import replay_release
 from tests.central.estimators import fit_estimator
 from tests.conftest import diagonal
@@ -178,6 +182,88 @@ def test_search_spends_its_part_of_the_budget(model, bounds, epsilon, column):
     for rows in {min(1, len(X)), min(2, len(X))}:
         replay = replay_release(lambda X: fit_estimator(clone(estimator), X), X, X[rows:])
         assert replay.passed, replay.findings
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.parametrize("rows", [1, 2])
+def test_choices_of_windows_are_private_for_all_small_tables(monkeypatch, rows):
+    """The exact probabilities of all windows for up to four numbers, and for the same numbers and one person more."""
+    module = sys.modules["skdp.central._limits"]
+    for name, value in {
+        "MIN_POWER": -1,
+        "MAX_POWER": 2,
+        "MAX_NARROW_POWER": 1,
+        "WINDOW_CELLS_PER_OCTAVE": 4,
+        "ZOOM_CELLS": 16,
+    }.items():
+        monkeypatch.setattr(module, name, value)
+    budget = replace(parse_budget(2.0), rows=rows)
+    largest = 0.0
+    for windows in (module.make_windows(), module.make_zoom_windows.__wrapped__()):
+        size = windows.stops.max()
+        cells = list(combinations_with_replacement((0, size // 2, size - 1), 4))
+        tables = {row[:n] for n in range(5) for row in cells}
+        found = {table: find_probabilities(windows, np.bincount(table, minlength=size), budget) for table in tables}
+        for table, chances in found.items():
+            for n_left in range(max(len(table) - rows, 0), len(table)):
+                left = {tuple(part) for part in combinations(table, n_left)}
+                largest = max([largest] + [np.abs(np.log(chances / found[part])).max() for part in left])
+    assert 1.9 < largest < 2 * (1 + 1e-9)
+
+
+def find_probabilities(windows, counts, budget):
+    """Compute the probabilities of permute-and-flip: the choice is uniform among independently accepted windows."""
+    drawn = []
+    with watch_draws(lambda sampler, value, parameters: drawn.append(parameters) or value):
+        windows.choose(counts, budget, SeededSource(0))
+    (draw,) = drawn
+    accepted = np.exp(-float(draw["rate"]) * (draw["scores"].max() - draw["scores"])).reshape(-1, 1)
+    # The mean of 1 / (1 + m), for m other accepted windows, is the integral of their generating function over [0, 1].
+    nodes, weights = np.polynomial.legendre.leggauss(accepted.size // 2 + 1)
+    functions = np.log1p(accepted * (nodes - 1) / 2)
+    return accepted[:, 0] * (np.exp(functions.sum(axis=0) - functions) @ (weights / 2))
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.parametrize("epsilon", BUDGETS)
+@pytest.mark.filterwarnings("ignore:The (limits|noise):UserWarning")
+def test_search_in_several_columns_spends_its_part(epsilon):
+    """Replays with open and declared ends together, weights, people with two rows, and a replaced record."""
+    # Half of the records are equal, at edges of cells, and without one of them their window has less than half.
+    X = pd.DataFrame({"x": [3.0, 3.0, -5.0, 7.0], "y": np.nextafter([-2.0, -2.0, 1.0, 8.0], 0)})
+    X["z"], X["w"] = [2.0**63, math.inf, -math.inf, 1.0], [9.0, math.nan, 0.5, 0.0]
+    pairs = X.loc[X.index.repeat(2)].assign(person=np.arange(8) // 2)
+    bounds = {"x": (0, None), "y": None, "z": (-9, 9)}
+    mean = DPMean(epsilon, bounds=bounds, max_weight=2.0, max_rows_per_person=2, random_state=1)
+    scaler = DPStandardScaler(epsilon, bounds=bounds, random_state=1)
+    whole = X[list(bounds)]
+    replaced = whole.copy()
+    replaced.iloc[0] = [math.nan, 1e308, 0.0]
+    removed = [
+        replay_release(lambda X: clone(mean).fit(X, sample_weight="w", person="person"), pairs, pairs[2:]),
+        replay_release(lambda X: clone(scaler).fit(X), whole[1:], whole),
+    ]
+    for replay in removed:
+        assert replay.passed, replay.findings
+        assert epsilon != BUDGETS[0] or replay.epsilon == pytest.approx(epsilon)
+    assert replay_release(lambda X: clone(scaler).fit(X), whole, replaced).passed
+
+
+@pytest.mark.parametrize("model", [DPMean(random_state=0), DPStandardScaler(Rho(0.3, 1e-6), random_state=0)])
+def test_limits_of_large_tables_are_equal(model):
+    table = pl.from_pandas(PEOPLE)
+    fitted, large = clone(model).fit(table), clone(model).fit(table.lazy())
+    assert large.bounds_.tolist() == fitted.bounds_.tolist()
+    assert large.mean_.tolist() == fitted.mean_.tolist()
+
+
+def test_losses_of_quantiles_do_not_depend_on_limits():
+    """Narrow limits had another division of the budget than the one that was charged before they were found."""
+    median = DPGroupBy(by=None, statistics="median", random_state=0)
+    losses = []
+    for bounds in ((0.0, 1.0), (4.6, 4.6 + 4.7e-9)):
+        losses.append(clone(median).set_params(bounds=bounds).fit(PEOPLE[["age"]]).guarantee_.losses)
+    assert losses[0] == losses[1]
 
 
 def test_scales_do_not_follow_the_width_of_the_bounds():
