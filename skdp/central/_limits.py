@@ -357,7 +357,7 @@ class LimitSearch:
     def _unit_noise(self) -> float:
         """The standard deviation of a sum of the release, in units of a record at the limit."""
         noise = Noise.joint(self.rest, 1, 2 * len(self.names))
-        return to_float(noise.std)
+        return max(to_float(noise.std), 2.0**-60)
 
 
 def plan_search(

@@ -257,6 +257,15 @@ def test_limits_of_large_tables_are_equal(model):
     assert large.mean_.tolist() == fitted.mean_.tolist()
 
 
+@pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
+@pytest.mark.parametrize("budget", [Rho(1e6, 1e-6), Mu(60.0, 1e-6), 1e300])
+@pytest.mark.parametrize("bounds", [None, (0, 100)])
+def test_limits_are_found_without_noise(bounds, budget):
+    """The standard deviation of the noise was 0 for a huge budget, and `fit` divided by it after the charge."""
+    fitted = DPStandardScaler(budget, bounds=bounds, random_state=0).fit(PEOPLE[["age"]])
+    assert fitted.mean_ == pytest.approx(PEOPLE["age"].mean(), rel=0.01)
+
+
 def test_losses_of_quantiles_do_not_depend_on_limits():
     """Narrow limits had another division of the budget than the one that was charged before they were found."""
     median = DPGroupBy(by=None, statistics="median", random_state=0)
