@@ -21,9 +21,11 @@ from skdp.base import (
     check_input,
     check_names,
     parse_bounds,
+    parse_ends,
     restore_on_error,
 )
 from skdp.central._base import CentralTransformer, Plan, Unknown, check_unique_names
+from skdp.central._limits import LimitSearch
 from skdp.central._sums import GRID, from_grid, shrink_shifts, sum_by_cells
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
@@ -234,9 +236,10 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge, or
         found by `discover_domain`. None among the values declares missing as a category.
-    bounds : pair of float, or Domain
-        The smallest and largest value of the target, from public knowledge: (0, 1) for a class that is 0 or 1.
-        Values outside are clipped.
+    bounds : pair of float, or Domain, optional
+        The smallest and largest value of the target, from public knowledge: (0, 1) for a class that is 0 or 1; None, or
+        an end that is None, if there is none. Except for (0, 1), narrower limits are found with a fifth of the budget,
+        or a third for an open end, so wide bounds cost little. Values outside the limits are clipped.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value. ``"error"`` reveals that such a value occurs.
         ``"ignore"`` excludes it from its column in `fit`, and `transform` encodes it as
@@ -263,7 +266,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     domain_ : Domain
         The values of each column.
     bounds_ : ndarray of shape (1, 2)
-        The bounds of the target.
+        The limits that are found within the declared bounds of the target, or (0, 1).
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -279,7 +282,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``.
     The number of rows is protected too, and an empty table is allowed. **The output of** `transform` **is not
-    private**: each of its rows is a function of the input row, without noise. Not covered: an error reveals that a
+    private**: each of its rows is a function of the input row, without noise. Limits are found by a choice among public
+    windows and by noisy counts (:doc:`/guarantees/statistics`). Not covered: an error reveals that a
     value is undeclared, or that the target has a missing one.
 
     For each category, the sums of the distances of the target to both bounds are released. In each of d
@@ -315,6 +319,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     # There is no delta.
     _delta_is_for_noise = False
     _takes_categories = True
+    _finds_limits = True
+    _finds_limits_within = True
 
     def __init__(
         self,
@@ -342,6 +348,14 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     def _select_bounded(self, rows: Batches) -> Batches:
         return rows.target
+
+    def _plan_search(
+        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+    ) -> LimitSearch | None:
+        # A class of 0 and 1 is as wide as its bounds.
+        if (parse_ends(bounds, names) == [0, 1]).all():
+            return None
+        return super()._plan_search(names, bounds, budget)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Compute the sums of the target by category, and the noise of both parts of the budget.

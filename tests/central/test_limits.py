@@ -20,6 +20,7 @@ from skdp import (
     DPRobustScaler,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTargetEncoder,
     PrivacyLedger,
     privacy_statement,
 )
@@ -273,6 +274,19 @@ def test_losses_of_quantiles_do_not_depend_on_limits():
     for bounds in ((0.0, 1.0), (4.6, 4.6 + 4.7e-9)):
         losses.append(clone(median).set_params(bounds=bounds).fit(PEOPLE[["age"]]).guarantee_.losses)
     assert losses[0] == losses[1]
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.filterwarnings("ignore:The (limits|noise):UserWarning")
+@pytest.mark.parametrize(
+    ("bounds", "epsilon", "name"), diagonal([None, (0, None), (-9.0, 9.0)], BUDGETS, ["whole", "zeros", "tiny"])
+)
+def test_search_of_a_target_spends_its_part_of_the_budget(bounds, epsilon, name):
+    table = pd.DataFrame({"x": [0, 1, 2] * 70, "y": [*HOSTILE[name][:200], *[7.0] * 10]})
+    encoder = DPTargetEncoder(epsilon, categories={"x": [0, 1, 2]}, bounds=bounds, max_rows_per_person=2)
+    for rows in (1, 2):
+        replay = replay_release(lambda table: clone(encoder).fit(table[["x"]], table["y"]), table, table[rows:])
+        assert replay.passed, replay.findings
 
 
 def test_scales_do_not_follow_the_width_of_the_bounds():

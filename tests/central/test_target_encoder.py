@@ -54,3 +54,20 @@ def test_value_outside_the_domain_raises_or_gets_the_overall_mean():
         encoder().fit(WORDS, ILL).transform(odd)
     missing = encoder(categories=DECLARED | {"job": [*DECLARED["job"], "pilot", None]}).fit(odd, ILL)
     assert len(missing.encodings_[0]) == 5
+
+
+@pytest.mark.parametrize("bounds", [None, (0, None), (0, 100), (0, 10_000)])
+def test_encodings_do_not_follow_the_width_of_the_bounds(bounds):
+    """Encodings were wrong by 2.2 standard deviations with bounds 100 times wider than the target."""
+    X, y, rates = shops(5000, 5, high=100, spread=0.2, noise=0.1)
+    for seed in range(3):
+        fitted = encoder(2.0, categories={"shop": range(5)}, bounds=bounds, random_state=seed).fit(X, y)
+        weights = np.bincount(X["shop"], minlength=5)
+        assert np.average(np.abs(fitted.encodings_[0] - rates), weights=weights) < 3
+
+
+def test_a_class_needs_no_narrower_limits():
+    fitted = encoder().fit(WORDS, ILL)
+    assert "limits" not in fitted.guarantee_.mechanism
+    found = encoder(20.0, bounds=None).fit(WORDS, ILL)
+    assert found.encodings_[0][1] == pytest.approx(ILL[WORDS["job"] == "nurse"].mean(), abs=0.1)
