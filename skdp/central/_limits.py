@@ -59,7 +59,7 @@ PRIOR_OCTAVE, PRIOR_SCALE, POSITIVE_WEIGHT = 5.0, 10.0, 0.75
 # Evidence for records in a cell, in scales of Laplace noise: next to cells with records, and
 # elsewhere, where 2 log(1 + a) is added a octaves from the window, but at most -log p in an octave
 # of the prior probability p. Noise exceeds the second one in about 2 % of the columns.
-NEAR_EVIDENCE, FAR_EVIDENCE = 4.0, 6.0
+NEAR_EVIDENCE, FAR_EVIDENCE = 4.0, 9.0
 
 # Evidence for the limits of a column, in standard deviations of the number of records.
 MIN_EVIDENCE_OF_LIMITS, MIN_EVIDENCE_WITHIN = 2.0, 6.0
@@ -226,6 +226,8 @@ class Start(NamedTuple):
     noise: Noise
     # The octave of the declared ends; None with an open end.
     top: int | None
+    # True if the window is as narrow as possible, so that half of the numbers may be equal.
+    is_single: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +347,8 @@ class LimitSearch:
         center = 0.0 if low < 0 < high else low / 2 + high / 2
         cells = Cells(COUNTED_CELLS_PER_OCTAVE, center)
         noise = Noise.from_budget(budget * part)
-        return Start(cells, high / 2 - low / 2, noise, top)
+        is_single = stop - start == 1
+        return Start(cells, high / 2 - low / 2, noise, top, is_single)
 
     def _count_cells(self, rows: Batches, cells: Sequence[Cells]) -> list[Integers]:
         """Count the numbers of the columns by cell."""
@@ -440,19 +443,22 @@ class NoisyCounts:
         _, power = math.frexp(self.start.spread)
         first = (power - 1 - MIN_POWER) * octave
         start = int(np.clip(first, 0, n_side - 1))
-        reaches, is_known = [], []
+        lasts, reaches, is_known = [], [], []
         for side in sides:
             tail = Tail(side, self._scale, octave, self.start.top)
             last = tail.find_last(start)
-            is_known.append(tail.is_clear(last))
+            lasts.append(last)
+            is_known.append(tail.is_clear(start, last))
             reaches.append(tail.extend(last, unit_noise))
         center, edges = cells.center, cells.edges[n_side + 1 :]
         below, above = (float(edges[reach + 1]) for reach in reaches)
         # Columns of one sign are more frequent than others.
         if center == 0 and is_known[0] != is_known[1]:
             below, above = below * is_known[0], above * is_known[1]
-        # Without numbers beside 0, nothing is known of the scale.
-        is_scaled = center != 0 or any(is_known)
+        # Without numbers beside a single one, nothing is known of the scale.
+        is_scaled = any(is_known)
+        if self.start.is_single:
+            is_scaled = max(lasts) > start
         n_near, error = self._count_near(start)
         n_near = max(n_near, error)
         # The distance at which the noise of a mean square is a fraction of the square of the spread.
@@ -495,11 +501,17 @@ class Tail:
     def _sum(self, start: int, stop: int) -> float:
         return float(self.counts[max(start, 0) : max(stop, 0)].sum())
 
-    def is_clear(self, last: int) -> bool:
-        """Return True if the octaves up to the cell `last` clearly have records."""
-        first = max(last + 1 - 4 * self.cells_per_octave, 0)
-        error = self.scale * math.sqrt(last + 1 - first)
-        return self._sum(first, last + 1) > NEAR_EVIDENCE * error
+    def is_clear(self, start: int, last: int) -> bool:
+        """Return True if the octaves near the cell `start`, or up to the cell `last`, clearly have records."""
+        octave = self.cells_per_octave
+        for first, stop in (
+            (start - 3 * octave, start + 2 * octave),
+            (last + 1 - 4 * octave, last + 1),
+        ):
+            error = self.scale * math.sqrt(stop - max(first, 0))
+            if self._sum(first, stop) > NEAR_EVIDENCE * error:
+                return True
+        return False
 
     def find_last(self, start: int) -> int:
         """Return the last cell that clearly has records; at least `start`."""
