@@ -67,8 +67,10 @@ class DPHistogram(WeightedStatistic):
         `skdp.privacy.Mu`, the noise is Gaussian.
     domain : Domain, mapping of column name to values, list of values per column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins. A single `Interval` is
-        for all columns. A polars Enum needs no declaration, nor do ordered categories of pandas. None among the values
-        declares missing as a value. Several columns are counted together: a cell is a combination of values.
+        for all columns. Both ends of an `Interval` are required, because bins are public: if an end is not known, clip
+        the column to `bounds_` of a `DPMean` that finds it. A polars Enum needs no declaration, nor do ordered
+        categories of pandas. None among the values declares missing as a value. Several columns are counted together: a
+        cell is a combination of values.
     method : {"auto", "flat", "hierarchical"}, default="auto"
         ``"flat"`` adds noise to the count of each cell. ``"hierarchical"``, for one column, also counts nested groups
         of neighboring cells with the same epsilon, and makes all counts consistent [1]_. Errors of single cells are

@@ -339,7 +339,8 @@ class Interval:
         if not has_bounds and given != ["edges"]:
             raise ValueError(
                 "Interval requires either `edges`, or both `low` and `high` (with "
-                f"`bins`), got {' and '.join(given) or 'none of them'}."
+                f"`bins`), got {' and '.join(given) or 'none of them'}. Bins are public: if "
+                "an end is not known, clip to `bounds_` of a DPMean that finds it."
             )
         declared: Any = (low, high) if has_bounds else edges
         if np.iterable(declared) and not isinstance(declared, str):

@@ -403,7 +403,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: Column 'age': Interval requires either `edges`, or both `low` and `high` (with `bins`), got low.
+        ValueError: Column 'age': Interval requires either `edges`, or both `low` and `high` (with `bins`), got low...
         """
         return cls._from_content(parse_toml(text))
 
