@@ -302,9 +302,10 @@ class DPGaussianNB(NaiveBayes):
         Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
         pure epsilon: from about 25 columns at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
         squares. 0 for pure privacy.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are
-        clipped, in predictions as well.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge; None, or an end that is None, if
+        there is none. Narrower limits are found with a fifth of the budget, or a third for a column with an open end,
+        so wide bounds cost little. Values outside the limits are clipped, in predictions as well.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -335,7 +336,7 @@ class DPGaussianNB(NaiveBayes):
     domain_ : Domain
         The target and its classes.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds of the columns.
+        The limits that are found within the declared bounds, between which moments are measured.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -356,12 +357,13 @@ class DPGaussianNB(NaiveBayes):
     row. The number of rows of each class is protected too, and an empty table is allowed. Not covered: an error
     reveals that a value is missing or infinite, or that a class is not declared.
 
-    Values are integers on a grid between the bounds. For each class, the number of rows and, for each of d columns, the
-    sum and the sum of squares are released. A record changes these 1 + 2 d numbers of its own class by at most 1 each,
-    in units of the bounds, and the numbers of other classes not at all. So each class gets independent noise with the
-    whole epsilon, of the density ``e**(-epsilon max|z|)``, or Gaussian noise for a change of ``sqrt(1 + 2 d)``. The
-    rest is post-processing: the variance between the classes is estimated from their noisy moments, minus the variance
-    of the noise, and the moments are shrunk toward their mean accordingly ([1]_).
+    Limits of the columns are found first, with a part of the budget. Values are integers on a grid between them. For
+    each class, the number of rows and, for each of d columns, the sum and the sum of squares are released. A record
+    changes these 1 + 2 d numbers of its own class by at most 1 each, in units of the limits, and the numbers of other
+    classes not at all. So each class gets independent noise with the whole remaining epsilon, of the density
+    ``e**(-epsilon max|z|)``, or Gaussian noise for a change of ``sqrt(1 + 2 d)``. The rest is post-processing: the
+    variance between the classes is estimated from their noisy moments, minus the variance of the noise, and the moments
+    are shrunk toward their mean accordingly ([1]_).
 
     References
     ----------
@@ -384,6 +386,8 @@ class DPGaussianNB(NaiveBayes):
     """
 
     _takes_missing = False
+    _finds_limits = True
+    _finds_limits_within = True
 
     theta_: Floats
     var_: Floats

@@ -17,7 +17,7 @@ from skdp.base import Bounds, to_float_columns
 from skdp.central._base import CentralTransformer, Plan
 from skdp.central._rows import UNIT, Rows, warn_of_few_rows
 from skdp.central._sums import GRID, NoisySums, from_grid, sum_columns
-from skdp.central._supervised import Classes, SupervisedStatistic, parse_all_bounds
+from skdp.central._supervised import Classes, SupervisedStatistic, parse_all_ends
 from skdp.central.statistics import (
     Batches,
     Noise,
@@ -50,13 +50,16 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     delta : float, default=0.0
         Failure probability for a numeric `epsilon`, far below one over the number of rows. 0 for pure privacy,
         which needs more noise if k is larger than about seven or X has many columns.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside; `transform` does not. Use (0, 1) for booleans.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge; None, or an end that is None, if
+        there is none. Narrower limits are found with a fifth of the budget, or a third for a column with an open end,
+        so wide bounds cost little. `fit` clips values outside the limits; `transform` does not. Use (0, 1) for
+        booleans.
     classes : array-like, optional
         The values that a target of classes may take, from public knowledge.
     target_bounds : pair of float, or Domain, optional
-        The smallest and largest value of a target that is a number. Declare either this or `classes`.
+        The smallest and largest value of a target that is a number, each None if it is not known. Declare either this
+        or `classes`.
     k : int, default=10
         The number of columns to keep; all if X has fewer.
     max_rows_per_person : int, default=1
@@ -74,6 +77,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         for which nothing is released.
     ranking_ : ndarray of int, shape (k,)
         The indices of the chosen columns, in the order of selection.
+    bounds_ : ndarray of shape (n_features, 2) or (n_features + 1, 2)
+        The limits that are found within the declared bounds; with `target_bounds`, the last ones are of the target.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -91,10 +96,11 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     the rows themselves**, as private as X. Not covered: an error reveals that a value is missing or infinite, or that a
     class is not declared.
 
-    The budget has four parts. A quarter releases means and variances, and a 32nd releases the numbers of rows by class.
-    An eighth releases the scores of the chosen columns. The remaining 19/32 is divided equally among the k choices, by
-    permute-and-flip or the exponential mechanism. The noise of a choice is therefore proportional to k (with a delta,
-    to its square root), and does not depend on the number of columns.
+    Limits of the columns are found first. The remaining budget has four parts. A quarter releases means and variances,
+    and a 32nd releases the numbers of rows by class. An eighth releases the scores of the chosen columns. The remaining
+    19/32 is divided equally among the k choices, by permute-and-flip or the exponential mechanism. The noise of a
+    choice is therefore proportional to k (with a delta, to its square root), and does not depend on the number of
+    columns.
 
     Each column is centered at its noisy mean, scaled by its noisy standard deviation, clipped at 2.5, and converted to
     integers, so that a row changes the scores of all columns about equally. The score of a column is the norm of its
@@ -110,11 +116,13 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     >>> X[:, [3, 8]] += y[:, np.newaxis]
     >>> selector = DPSelectKBest(k=2, epsilon=1.0, bounds=(-5, 5), classes=[0, 1], random_state=0).fit(X, y)
     >>> selector.get_support(indices=True), selector.scores_[[3, 8]].round(1)
-    (array([3, 8]), array([0.4, 0.5]))
+    (array([3, 8]), array([0.5, 0.4]))
     """
 
     _takes_missing = False
     _requires_rows = True
+    _finds_limits = True
+    _finds_limits_within = True
 
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
@@ -129,7 +137,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         delta: float = 0.0,
         bounds: Bounds | None = None,
         classes: ArrayLike | None = None,
-        target_bounds: tuple[float, float] | Domain | None = None,
+        target_bounds: tuple[float | None, float | None] | Domain | None = None,
         k: int = 10,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -153,17 +161,19 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         if (self.classes is None) == (self.target_bounds is None):
             raise ValueError(
                 "Exactly one of `classes` and `target_bounds` must be given, got "
-                f"{'none' if self.classes is None else 'both'}. Use public knowledge."
+                f"{'none' if self.classes is None else 'both'}. Use public knowledge, "
+                "or target_bounds=(None, None)."
             )
         if self.classes is not None:
-            return self.bounds
-        return parse_all_bounds(self.bounds, self.target_bounds, names)
+            return super()._declared_bounds(names)
+        return parse_all_ends(self.bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Compute the sums of columns, and divide the budget among moments, class counts, choices and scores."""
         k = min(check_size(self.k, name="k", min_val=1), len(rows.names) - 1)
         sums = sum_columns(self._select_bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes(rows, self.classes)
+        # Limits do not replace the moments: correlation ratios are relative to variances.
         # Half or twice each fraction changes the selection less than the noise of the
         # choices, which get the remaining budget.
         moments_noise = Noise.joint(budget / 4, GRID, 2 * len(sums.bounds) + 1)

@@ -25,6 +25,7 @@ from skdp.base import (
     get_target,
     make_domain,
     parse_bounds,
+    parse_ends,
     restore_on_error,
 )
 from skdp.central._base import RECORD, TARGET, CentralStatistic
@@ -217,6 +218,13 @@ def parse_all_bounds(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> F
     return np.vstack([bounds, parse_target_bounds(target_bounds, target)])
 
 
+def parse_all_ends(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> Floats:
+    """Return the declared ends of features and of a target, see `parse_ends`; the target is the last of `names`."""
+    *columns, target = names
+    ends = parse_ends(bounds, columns)
+    return np.vstack([ends, parse_target_ends(target_bounds, target)])
+
+
 def parse_target_bounds(target_bounds: Any, name: Any) -> Floats:
     """Check the bounds of a target with the column name `name`, and return them as an array (1, 2)."""
     if target_bounds is None:
@@ -224,14 +232,26 @@ def parse_target_bounds(target_bounds: Any, name: Any) -> Floats:
             "`target_bounds` must be (low, high) or a Domain, got None. Use public "
             "knowledge, or `discover_domain`."
         )
+    declared = _name_target(target_bounds, name)
+    return parse_bounds(declared, [name], parameter="target_bounds")
+
+
+def parse_target_ends(target_bounds: Any, name: Any) -> Floats:
+    """Return the declared ends of a target with the column name `name`, see `parse_ends`; shape (1, 2)."""
+    declared = _name_target(target_bounds, name)
+    return parse_ends(declared, [name], parameter="target_bounds")
+
+
+def _name_target(target_bounds: Any, name: Any) -> Any:
+    """Return `target_bounds` as a mapping of the column name `name`, or as a Domain that declares this column."""
     if not isinstance(target_bounds, Domain):
-        target_bounds = {name: target_bounds}
-    elif name not in target_bounds:
+        return {name: target_bounds}
+    if name not in target_bounds:
         raise ValueError(
             f"`target_bounds` must declare the target, {name!r}, got a Domain with "
             f"{list(target_bounds)}. Rename y, or pass an Interval, such as domain[...]."
         )
-    return parse_bounds(target_bounds, [name], parameter="target_bounds")
+    return target_bounds
 
 
 def _check_target(labels: NDArray[Any]) -> None:

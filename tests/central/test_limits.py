@@ -12,12 +12,15 @@ import pytest
 from sklearn.base import clone
 
 from skdp import (
+    DPPCA,
+    DPGaussianNB,
     DPGroupBy,
     DPKBinsDiscretizer,
     DPMean,
     DPMinMaxScaler,
     DPQuantileTransformer,
     DPRobustScaler,
+    DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
@@ -45,6 +48,10 @@ MODELS = [
     DPKBinsDiscretizer(n_bins=3),
     DPSimpleImputer(),
     DPSimpleImputer(strategy="median"),
+    DPPCA(),
+    DPGaussianNB(classes=[0, 1]),
+    DPSelectKBest(k=1, classes=[0, 1]),
+    DPSelectKBest(k=1, target_bounds=(0, None)),
 ]
 BUDGETS = [2.0, Rho(0.3, 1e-6), Mu(1.0, 1e-6)]
 GROUPS = DPGroupBy(by="y", keys={"y": [0, 1]}, statistics=["count", "mean", "std", "median"])
@@ -149,7 +156,7 @@ def test_invalid_open_ends_raise_before_the_charge(bounds, match):
 @pytest.mark.parametrize("model", [*MODELS, DPGroupBy(by=None)])
 def test_limits_are_part_of_one_charge(model):
     ledger = PrivacyLedger(epsilon=2.0)
-    fitted = fit_estimator(clone(model).set_params(epsilon=2.0, ledger=ledger), PEOPLE)
+    fitted = fit_estimator(clone(model).set_params(epsilon=2.0, ledger=ledger), PEOPLE.astype({"rare": int}))
     assert len(ledger.charges()) == 1
     assert fitted.guarantee_.epsilon == 2.0
     assert "limits by permute-and-flip and noisy counts (33% of the budget)" in fitted.guarantee_.mechanism
@@ -359,3 +366,50 @@ def test_quantiles_without_bounds_are_close(seed):
         assert abs((scaler.center_ > X).mean().item() - 0.5) < 0.03
         ranks = DPQuantileTransformer(random_state=seed).fit(X).transform(X)
         assert np.abs(ranks - X.rank(pct=True)).mean().item() < 0.03
+
+
+WIDTHS = [1, 10, 100, None]
+
+
+def widen(bounds, factor):
+    """Return bounds from 0 that are wider by a factor; None without a factor."""
+    return factor and {name: (0, factor * high) for name, high in bounds.items()}
+
+
+@pytest.mark.parametrize("factor", WIDTHS)
+def test_naive_bayes_does_not_follow_the_width_of_the_bounds(factor):
+    """The balanced accuracy was 0.5, that of a constant, with bounds 10 times wider than the numbers."""
+    X = PEOPLE[["age", "income"]]
+    y = (X["age"] / 12 + np.log(X["income"]) + rng.normal(size=N) > 14.1).astype(int)
+    for seed in range(3):
+        bounds = widen({"age": 100, "income": 1e6}, factor)
+        model = DPGaussianNB(2.0, bounds=bounds, classes=[0, 1], random_state=seed).fit(X, y)
+        predicted = model.predict(X)
+        assert np.mean([(predicted[y == label] == label).mean() for label in (0, 1)]) > 0.7
+
+
+@pytest.mark.parametrize("factor", WIDTHS)
+def test_components_do_not_follow_the_width_of_the_bounds(factor):
+    """Two components had 0.38 of the variance of the best ones with bounds 100 times wider than the numbers."""
+    X = 5 + np.random.default_rng(1).normal(size=(N, 2)) @ [[1.0, 0.8, 0.0, 0.1], [0.0, 0.1, 0.8, 0.5]]
+    X = pd.DataFrame(X, columns=list("abcd"))
+    covariance = np.cov(X.T)
+    for seed in range(3):
+        bounds = widen(dict.fromkeys(X, 10), factor)
+        components = DPPCA(2.0, bounds=bounds, n_components=2, random_state=seed).fit(X).components_
+        explained = np.trace(components @ covariance @ components.T)
+        assert explained > 0.95 * np.linalg.eigvalsh(covariance)[-2:].sum()
+
+
+@pytest.mark.parametrize("factor", WIDTHS)
+@pytest.mark.parametrize("target", [{"classes": [0, 1]}, {"target_bounds": (0, 1)}, {"target_bounds": (None, None)}])
+def test_selected_columns_do_not_follow_the_width_of_the_bounds(factor, target):
+    """One of the best three columns was selected with bounds 100 times wider than the numbers, as by chance."""
+    numbers = np.random.default_rng(1).normal(size=(2 * N, 7))
+    y = (numbers[:, 0] > 0).astype(int)
+    X = pd.DataFrame(20 + numbers[:, 1:], columns=list("abcdef"))
+    X[["b", "e"]] += 2 * y[:, np.newaxis]
+    bounds = widen(dict.fromkeys(X, 30), factor)
+    for seed in range(3):
+        selector = DPSelectKBest(2.0, k=2, bounds=bounds, random_state=seed, **target).fit(X, y)
+        assert selector.get_feature_names_out().tolist() == ["b", "e"]

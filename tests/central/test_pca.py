@@ -75,4 +75,4 @@ def test_few_rows_warn(delta):
     assert np.isfinite(pca.transform(TABLE)).all(axis=None)
     assert pca.explained_variance_ratio_.sum() == pytest.approx(1)  # also if noisy variances are negative
     with pytest.warns(UserWarning, match="The noise exceeds the variance of the first component"):
-        DPPCA(epsilon=0.1, delta=delta, bounds=(-5, 5), random_state=0).fit(rng.normal(size=(6_000, 40)))
+        DPPCA(epsilon=0.1, delta=delta, bounds=(-5, 5), random_state=0).fit(rng.normal(size=(12_000, 40)))

@@ -28,6 +28,14 @@ from tests.conftest import often
 # There are few rows.
 pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}:UserWarning") for text in ("The noise", "Without a delta")]
 
+
+@pytest.fixture(autouse=True)
+def declared_limits(monkeypatch):
+    """`test_limits.py` replays the search of limits, whose number of draws depends on its choices."""
+    for model in (DPPCA, DPSelectKBest):
+        monkeypatch.setattr(model, "_finds_limits_within", False)
+
+
 CORNERS = [(-1.0, -4.0), (1.0, -4.0), (1.0, 4.0)]
 GRID = list(itertools.product([-1.0, -0.3, 1.0], [-4.0, 1.7, 4.0]))
 
