@@ -233,7 +233,8 @@ def to_float_columns(
             numbers = to_numbers(column, allow_bool=allow_bool)
         except ColumnError as error:
             raise TypeError(f"Column {name!r}: {error}.") from None
-        columns.append(numbers.astype(float, copy=False))
+        with np.errstate(over="ignore"):  # a warning would reveal a wide float
+            columns.append(numbers.astype(float, copy=False))
     if _are_finite(columns):
         return columns
     for name, column, numbers in zip(table.names, table.columns, columns, strict=True):

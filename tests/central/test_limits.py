@@ -275,6 +275,12 @@ def test_limits_are_found_without_noise(bounds, budget):
     assert fitted.mean_ == pytest.approx(PEOPLE["age"].mean(), rel=0.01)
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).maxexp <= 2000, reason="no wider floats")
+def test_numbers_beyond_floats_give_no_warning():
+    wide = np.ldexp(np.ones((50, 1), np.longdouble), 2000)
+    assert DPMean(bounds=(0, 5), random_state=0).fit(wide).mean_ > 4
+
+
 def test_losses_of_quantiles_do_not_depend_on_limits():
     """Narrow limits had another division of the budget than the one that was charged before they were found."""
     median = DPGroupBy(by=None, statistics="median", random_state=0)
