@@ -11,7 +11,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import BaseEstimator
 
@@ -57,6 +56,7 @@ from skdp.tables import (
     ANY_TYPE,
     ColumnError,
     Table,
+    has_integer_dtype,
     is_missing,
     name_of_dtype,
     to_dates,
@@ -293,7 +293,7 @@ def find_types(
         elif column_type == "boolean":
             declared[name] = Categories([False, True])
         elif column_type == "number":
-            types[name] = "whole" if _has_integer_dtype(column) else "real"
+            types[name] = "whole" if has_integer_dtype(column) else "real"
         elif column_type in ("date", "datetime"):
             types[name] = "date"
         elif column_type in ("string", ANY_TYPE):
@@ -334,13 +334,6 @@ def _count_numbers(
             raise ValueError(f"Column {name!r} {error}.") from None
         counts.append(cells[name].count(numbers))
     return counts
-
-
-def _has_integer_dtype(column: Any) -> bool:
-    """Return True if a column has an integer dtype."""
-    if isinstance(column, np.ndarray):
-        return column.dtype.kind in "iu"
-    return bool(nw.from_native(column, series_only=True).dtype.is_integer())
 
 
 def count_texts(table: Table, *, strict: bool = False) -> list[Counter[str | None]]:

@@ -105,8 +105,10 @@ class DPMarginalSynthesizer(
     delta : float, default=0.0
         Failure probability, in [0, 1). It should be smaller than one over the number of records. With 0 the noise is
         discrete Laplace; otherwise it is Gaussian, which is more accurate for many marginals.
-    domain : Domain, mapping of column name to values, list of values per column, or Interval
+    domain : Domain, mapping of column name to values, list of values per column, or Interval, optional
         Public values of each column: lists of values (None declares missing), or an `Interval` of numbers or dates.
+        Limits of columns with a dtype of numbers that it omits are found with a part of the budget, and numbers beyond
+        them are clipped; a dtype of integers declares whole numbers. A `y` of integers must be declared.
         Bins of an Interval that are not declared are found: they have about equal noisy counts, and a value with more
         than a fifth of the records, such as 0, has its own. Frequent values are drawn exactly if the budget suffices.
         Numbers within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the Interval.
@@ -146,7 +148,8 @@ class DPMarginalSynthesizer(
     Attributes
     ----------
     domain_ : Domain
-        Values of each modeled column, or the bins of the model. A target is the last column.
+        Values of each modeled column, or the bins of the model, between declared or found limits. A target is the last
+        column.
     guarantee_ : PrivacyGuarantee
         Privacy guarantee of `fit`.
     selected_cliques_ : list of tuple
@@ -198,6 +201,9 @@ class DPMarginalSynthesizer(
     more frequent one counts less). The fractions of counts, scores and choices add up to at most 1. The model, samples
     and all other methods are post-processing, without privacy loss.
 
+    If `domain` omits k of d columns, k / (3 d) of the budget is spent on the search of their limits by private choices
+    and noisy counts, and all other fractions are of the rest.
+
     Of d columns, each with declared bins of several values spends 3/(20 d) of the budget on counts of fine cells. If k
     columns have fine cells, each whose bins are found spends 1/(5 k) of the budget on them. The fine cells depend on
     the declared `Interval`. Cells with many records are divided by further noisy counts, for at most 3/(40 k) of the
@@ -211,7 +217,7 @@ class DPMarginalSynthesizer(
 
     Not covered: an error reveals that an undeclared value occurs, and synthetic rows have the library of X. Dtypes
     are determined by the declared values and the library, except that a library may read a column of a file as text if
-    one record has no number.
+    one record has no number. Names and dtypes of columns that `domain` omits are treated as public.
 
     Synthetic rows preserve the dependence of columns within measured marginals only. Use `synthetic_inference` and
     `marginal` for standard errors.
@@ -320,11 +326,16 @@ class DPMarginalSynthesizer(
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, a column is not declared, the model would have too many cells, X is 1-D or
-            sparse, X has undeclared values that are not handled, or y or `person` is a series with the row labels of X
-            in another order.
+            If a parameter is out of range, a column is neither declared nor of numbers, the model would have too many
+            cells, X is 1-D or sparse, X has undeclared values that are not handled, or y or `person` is a series with
+            the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover the release.
+
+        Warns
+        -----
+        UserWarning
+            If marginals of the workload are not measured, or limits that are found may be far from the numbers.
         """
         plan = self._fit(X, y, person)
         # A filter may turn warnings into errors, so they come after the fit is complete.
@@ -349,6 +360,7 @@ class DPMarginalSynthesizer(
         )
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(person_budget, check_delta(self.delta), person_budget.rows)
+        search, rest = budget.split_search(table.domain, table.is_whole)
         plan = make_plan(
             table.domain, self.marginals, self.workload, self.target, self.max_cells
         )
@@ -357,11 +369,16 @@ class DPMarginalSynthesizer(
         # Charge.
         mechanism = budget.name_mechanism(selects=plan.cliques is None)
         n_equal = 0 if table.cells else len(plan.cliques or ())
+        if search is not None:
+            mechanism = f"{search.mechanism}; {mechanism}"
+            exact = search.count(table.rows)
         source = budget.charge(self._charge_release, table.scope, mechanism, n_equal)
         # Measure.
-        counts, domain = measure_table(
-            table, records, plan, budget=budget, source=source
-        )
+        if search is not None:
+            table = table.with_limits(search.find(table.rows, exact, source))
+            records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
+            plan = plan.with_domain(table.domain)
+        counts, domain = measure_table(table, records, plan, budget=rest, source=source)
         # Post-process: the records are not used from here on.
         fitted = FittedTable.of(
             table.features, table.table, domain, counts, table.domain

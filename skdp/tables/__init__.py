@@ -21,6 +21,7 @@ from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import drop_missing as drop_missing
 from skdp.tables._columns import flatten_lists as flatten_lists
 from skdp.tables._columns import has_categories as has_categories
+from skdp.tables._columns import has_integer_dtype as has_integer_dtype
 from skdp.tables._columns import has_order_of as has_order_of
 from skdp.tables._columns import is_declarable as is_declarable
 from skdp.tables._columns import is_missing as is_missing

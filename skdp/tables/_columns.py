@@ -227,6 +227,13 @@ def _value_dtype(column: Any) -> Any:
     return getattr(dtype, "numpy_dtype", dtype)
 
 
+def has_integer_dtype(column: Any) -> bool:
+    """Return True if a column has an integer dtype."""
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in "iu"
+    return bool(nw.from_native(column, series_only=True).dtype.is_integer())
+
+
 def has_categories(column: Any) -> bool:
     """Check if the dtype of a column has categories: a category, an Enum or Categorical, or an Arrow dictionary."""
     library = library_of(column)

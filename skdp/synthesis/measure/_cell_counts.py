@@ -294,7 +294,7 @@ class CellCounts:
     edges: Floats
     """(n_cells + 1,), divided by a power of 2."""
     widths: Floats
-    """The number of possible numbers of each cell, or its width for real numbers; shape (n_cells,)."""
+    """The number of possible numbers of each cell, or its width, divided by a power of 2; shape (n_cells,)."""
     clear_std_errors: float
     """Number of standard errors above which the count of a single cell is clearly positive."""
 
@@ -319,8 +319,9 @@ class CellCounts:
         if not is_gaussian:
             clear = CLEAR_NUMBER_STD_ERRORS_PURE
         edges = make_edge_array(fine.edges, fine.dtype).astype(float)
-        # No sum of squares overflows.
+        # No product and no sum of squares overflows.
         edges = np.ldexp(edges, -math.frexp(np.abs(edges).max())[1])
+        widths = np.ldexp(widths, -math.frexp(widths.max())[1])
         return cls(counts, covariance, edges, widths, clear)
 
     def part(self, start: int, stop: int) -> CellCounts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from skdp._arrays import Floats, Indices, Integers
+from skdp.central import LimitSearch, plan_search
 from skdp.central.statistics import Noise, choice_name, choose
 from skdp.domain import Domain, Interval
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
@@ -134,6 +135,18 @@ class NoiseBudget:
         part.remaining = Fraction(1)
         part.unit = unit
         return part
+
+    def split_search(
+        self, domain: Domain, names: Collection[Any]
+    ) -> tuple[LimitSearch | None, NoiseBudget]:
+        """Plan a search of the limits of some columns, None without columns; also return the budget of other parts."""
+        ends = [(-math.inf, math.inf) if n in names else (0, 1) for n in domain.columns]
+        search = plan_search(
+            domain.columns, np.array(ends, float), self._budget, within=False
+        )
+        if search is None:
+            return None, self
+        return search, self.split(search.rest.amount / self._budget.amount)
 
     @property
     def is_gaussian(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -48,9 +48,10 @@ def read_codes(
     table: Table,
     domain: Domain,
     handle_unknown: Any,
+    clipped: Collection[Any] = (),
 ) -> list[Codes]:
     """Encode the columns of a table; raise an error for an undeclared value that `handle_unknown` does not handle."""
-    codes, undeclared = encode_records(table, domain, handle_unknown)
+    codes, undeclared = encode_records(table, domain, handle_unknown, clipped)
     if undeclared:
         raise explain_undeclared(undeclared[0], Batches(table), domain)
     return codes
@@ -60,12 +61,13 @@ def encode_records(
     table: Table,
     domain: Domain,
     handle_unknown: Any,
+    clipped: Collection[Any] = (),
 ) -> tuple[list[Codes], list[Any]]:
     """Encode the columns of a table; also list the columns with undeclared values that are errors.
 
     An undeclared value has the number of declared values as its code. `handle_unknown` is "error", "clip" or "ignore",
     or maps columns to "clip" or to a declared value that replaces undeclared values. A number with more decimals than
-    declared is an undeclared value; "clip" rounds it.
+    declared is an undeclared value; "clip" rounds it. The numbers of the columns `clipped` are always clipped.
     """
     codes, unlisted = encode_columns(table, domain, "error")
     undeclared = []
@@ -77,7 +79,7 @@ def encode_records(
         if isinstance(handle_unknown, Mapping):
             policy = handle_unknown.get(name, "error")
         # A replacement may be a value of any type.
-        is_clipped = isinstance(policy, str) and policy == "clip"
+        is_clipped = name in clipped or (isinstance(policy, str) and policy == "clip")
         if isinstance(values, Interval) and values.decimals is not None:
             _round(column_codes, values, table.columns[index], is_clipped=is_clipped)
         if is_clipped and isinstance(values, Interval):
@@ -254,12 +256,14 @@ class LargeRecords:
         domain: Domain,
         handle_unknown: Any,
         *,
+        clipped: Collection[Any] = (),
         uses_pairs: bool = False,
     ) -> None:
-        """Store a table in an engine and the domain of its codes.
+        """Store a table in an engine and the domain of its codes; numbers of the columns `clipped` are clipped.
 
         `uses_pairs` states that all pairs of columns will be counted.
         """
+        self._clipped = clipped
         self._uses_pairs = uses_pairs
         self._table = table
         self._domain = domain
@@ -284,18 +288,21 @@ class LargeRecords:
         columns: dict[Any, Any] = dict(self._domain)
         for column, interval in cells.items():
             columns[self._domain.columns[column]] = interval
+        return self._with_domain(Domain(columns))
+
+    def _with_domain(self, domain: Domain) -> LargeRecords:
+        """Return the records encoded by another domain, without counts."""
         return LargeRecords(
             self._table,
-            Domain(columns),
+            domain,
             self._handle_unknown,
+            clipped=self._clipped,
             uses_pairs=self._uses_pairs,
         )
 
     def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> LargeRecords:
         """Encode the records by a domain with larger bins, and sum the counts; `bins` has the bin of each code."""
-        coarse = LargeRecords(
-            self._table, domain, self._handle_unknown, uses_pairs=self._uses_pairs
-        )
+        coarse = self._with_domain(domain)
         for clique, counts in self._counts.items():
             for axis, column in enumerate(clique):
                 if column in bins:
@@ -329,7 +336,8 @@ class LargeRecords:
         domain = select_domain(self._domain, columns)
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
         # Workers return counts only, and raise an error for undeclared values.
-        code = partial(encode_records, handle_unknown=self._handle_unknown)
+        options = {"handle_unknown": self._handle_unknown, "clipped": self._clipped}
+        code = partial(encode_records, **options)
         error = partial(explain_undeclared, domain=domain)
         rows = Batches(wrap_table(self._table.sample), self._table)
         tables = count_marginals(rows, domain, marginals, encode=code, make_error=error)
