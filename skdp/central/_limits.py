@@ -455,6 +455,10 @@ class NoisyCounts:
         # Columns of one sign are more frequent than others.
         if center == 0 and is_known[0] != is_known[1]:
             below, above = below * is_known[0], above * is_known[1]
+        if 0 < center < below and not self._is_beyond_zero(sides[0], lasts[0]):
+            below = center
+        if 0 < -center < above and not self._is_beyond_zero(sides[1], lasts[1]):
+            above = -center
         # Without numbers beside a single one, nothing is known of the scale.
         is_scaled = any(is_known)
         if self.start.is_single:
@@ -472,6 +476,14 @@ class NoisyCounts:
         evidence = MIN_EVIDENCE_WITHIN if is_usable else MIN_EVIDENCE_OF_LIMITS
         is_clear = is_scaled and n_near > evidence * error
         return (center - below, center + above), is_clear
+
+    def _is_beyond_zero(self, side: Floats, last: int) -> bool:
+        """Return True if the cells of a side that are beyond 0 clearly have records."""
+        _, power = math.frexp(self.start.cells.center)
+        first = max((power - MIN_POWER) * self.start.cells.cells_per_octave, 0)
+        beyond = side[first : max(last, first) + 1]
+        error = self._scale * math.sqrt(max(beyond.size, 1))
+        return bool(beyond.sum() > NEAR_EVIDENCE * error)
 
     def _count_near(self, start: int) -> tuple[float, float]:
         """Return the noisy number of records near the cell of half of the records, and its standard deviation."""
