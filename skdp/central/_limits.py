@@ -251,6 +251,8 @@ class LimitSearch:
     # The budgets of the search and of the other parts of the release.
     budget: PrivacyBudget
     rest: PrivacyBudget
+    # The groups that share the records beyond a limit, each with the noise of a sum.
+    n_groups: int = 1
 
     @cached_property
     def _searched(self) -> list[int]:
@@ -358,9 +360,9 @@ class LimitSearch:
 
     @property
     def _unit_noise(self) -> float:
-        """The standard deviation of a sum of the release, in units of a record at the limit."""
+        """The standard deviation of the sums of all groups, in units of a record at the limit."""
         noise = Noise.joint(self.rest, 1, 2 * len(self.names))
-        return max(to_float(noise.std), 2.0**-60)
+        return max(to_float(noise.std) * self.n_groups, 2.0**-60)
 
 
 def plan_search(

@@ -158,6 +158,14 @@ class TestOpenEnds:
         with pytest.raises(ValueError, match=r"keys of `bounds` must be columns of X, \['job', 'age', 'pay'\], got"):
             make_groups("sex", bounds={"agee": (0, None)}).fit(PEOPLE)
 
+    def test_limits_of_groups_are_narrower_than_of_all_rows(self):
+        """The noise of each group counts, and the records beyond a limit are divided among the groups."""
+        rng = np.random.default_rng(3)
+        table = pd.DataFrame({"sex": rng.choice(["f", "m"], 5000), "age": rng.lognormal(3, 1.5, 5000)})
+        measured = {"age": (0, None)}
+        together = make_groups(None, 0.5, keys=None, bounds=measured).fit(table)
+        assert make_groups("sex", 0.5, bounds=measured).fit(table).bounds_[0, 1] < together.bounds_[0, 1]
+
     def test_counts_need_no_limits(self):
         fitted = make_groups("sex", bounds=None, statistics="count").fit(PEOPLE)
         assert "limits" not in fitted.guarantee_.mechanism
