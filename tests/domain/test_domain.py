@@ -509,8 +509,10 @@ def test_estimators_ignore_columns_outside_their_table(make, columns):
         for estimator in (wide, narrow)
     ]
     np.testing.assert_array_equal(*map(np.asarray, drawn))
+    # Synthesizers find the limits of numbers.
+    height = "tall" if hasattr(wide, "sample") else 1.0
     with pytest.raises(ValueError, match=r"\['height'\].* The Domain declares \['job', 'age', 'sex', 'x'\]"):
-        make(WIDE).fit(people.assign(height=1.0))
+        make(WIDE).fit(people.assign(height=height))
 
 
 def test_domain_of_an_array_raises_an_error():
