@@ -30,6 +30,7 @@ from skdp.base import (
     to_float_columns,
 )
 from skdp.central._base import Plan, append_weights, split_weights
+from skdp.central._limits import OPEN_PART, LimitSearch
 from skdp.central._rows import (
     MIN_SUPPORT,
     UNIT,
@@ -53,7 +54,7 @@ from skdp.central._sums import read_weights
 from skdp.central._supervised import (
     SupervisedStatistic,
     declare_indicators,
-    parse_all_bounds,
+    parse_all_ends,
 )
 from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.domain import Domain
@@ -69,6 +70,11 @@ from skdp.privacy import (
 from skdp.randomness import ByteSource
 from skdp.readers import LargeTable
 from skdp.tables import Table
+
+# Fractions of the budget for limits within declared ends, and at least for limits of the
+# target. With a fifth for columns, errors with bounds that fit are 1.4 times as large on 45
+# tables.
+WITHIN_PART, TARGET_PART = Fraction(1, 20), Fraction(1, 12)
 
 # Largest fraction of the rows whose residuals are clipped.
 MAX_CLIPPED_FRACTION = 0.2
@@ -122,6 +128,7 @@ class LinearModel(SupervisedStatistic):
 
     _takes_missing = False
     _requires_rows = True
+    _finds_limits = True
 
     fit_intercept: bool
     max_weight: float | None
@@ -189,6 +196,30 @@ class LinearModel(SupervisedStatistic):
 
     def _select_bounded(self, rows: Batches) -> Batches:
         return rows.features if rows.is_weighted else rows
+
+    def _plan_search(
+        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+    ) -> LimitSearch | None:
+        """Plan the search of open ends and, with a delta, of limits within declared ends; indicators need none."""
+        if bounds is None:
+            return None
+        is_open = np.isinf(bounds).any(axis=1)
+        is_target = np.arange(len(names)) >= self.n_features_in_
+        is_indicator = (bounds == [0, 1]).all(axis=1) & ~is_target
+        # Without a delta, the noise of a search hides tails of the target that matter.
+        uses_limits = self._finds_limits_within and budget.kind != "epsilon"
+        is_within = ~is_indicator & uses_limits
+        is_searched = is_open | is_within
+        if not is_searched.any():
+            return None
+        n_open = int((is_open & ~is_target).sum())
+        n_within = int((is_within & ~is_open & ~is_target).sum())
+        part = (OPEN_PART * n_open + WITHIN_PART * n_within) / len(names)
+        if is_searched[is_target].any():
+            of_open = OPEN_PART / len(names) * int(is_open[-1])
+            part += max(of_open, TARGET_PART)
+        rest = budget * (1 - part)
+        return LimitSearch(tuple(names), bounds, is_searched, True, budget * part, rest)
 
     def _split_weights(self, rows: Batches) -> tuple[Batches, Floats, float]:
         """Return rows without weights, the weights divided by the largest, (n_rows,), and the largest weight."""
@@ -299,6 +330,9 @@ class LinearModel(SupervisedStatistic):
         """Return the product of rows and coefficients, plus intercept; shape (n_samples,) or (n_samples, n_outputs)."""
         table = self._read_rows(X)
         numbers = np.stack(to_float_columns(table), axis=1)
+        if hasattr(self, "bounds_"):
+            # As in `fit`: beyond limits that are found, an effect is unknown.
+            numbers = np.clip(numbers, *self.bounds_[: self.n_features_in_].T)
         return numbers @ self.coef_.T + self.intercept_
 
 
@@ -373,6 +407,7 @@ class TargetRows:
                 )
                 precision = 0.0  # earlier steps clip more residuals
             gradient = self._measure_gradient(coefficients, limit, noise, source)
+            total = gradient + products.sums @ coefficients
             change = products.inverse @ (gradient - products.penalties @ coefficients)
             error = to_float(max(noise.std, Fraction(1))) / UNIT**2
             # The noise of the products is multiplied by the distance from the solution.
@@ -390,8 +425,9 @@ class TargetRows:
         inverse = products.inverse
         covariance = inverse @ inverse / precision
         is_supported = products.eigen[0][0] > MIN_SUPPORT * products.noise_norm
-        if has_rows and find_gain(products, estimate, coefficients, covariance) < 0:
-            warn_of_weak_effects()
+        gain = find_gain(products, total, estimate, coefficients, covariance)
+        if has_rows and gain < 0:
+            warn_of_weak_effects(has_delta=not is_pure)
         scores = self._measure_scores(coefficients, limit, source)
         inference = None
         if is_supported:
@@ -526,6 +562,8 @@ def weigh_rows(
 class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
     """Base class of linear models that are fitted by noisy Newton steps."""
 
+    _finds_limits_within = True
+
     delta: float
     bounds: Bounds | None
     target_bounds: tuple[float, float] | Domain | None
@@ -538,7 +576,7 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         bounds = declare_indicators(
             self.bounds, names[:-1], fit_intercept=bool(self.fit_intercept)
         )
-        return parse_all_bounds(bounds, self.target_bounds, names)
+        return parse_all_ends(bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Round the features to integers between their bounds, and scale the target to [-1, 1].
@@ -607,7 +645,7 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Predicted targets, which may be outside `target_bounds`.
+            Predicted targets, which may be outside `target_bounds`. Values of X outside `bounds_` are clipped.
 
         Raises
         ------
@@ -630,12 +668,13 @@ class DPLinearRegression(_LinearRegression):
         noise grows with the square of the number of columns. A delta such as 1e-6 allows to center, rotate and scale
         the columns first, so that wide bounds and correlated columns hardly increase the noise. Prefer a delta with
         about three or more columns.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside.
-    target_bounds : pair of float, or Domain
-        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. The noise
-        follows the residuals, so wide bounds hardly increase it.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped, in `fit`
+        and in predictions. An end that is None, such as in (0, None), is found with up to a third of the budget; None
+        alone finds all ends. With a delta, narrower limits are found within declared ends, too, except (0, 1).
+    target_bounds : pair of float, or Domain, optional
+        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. An end that is
+        None is found, and with a delta also narrower limits, so wide bounds hardly increase the noise.
     fit_intercept : bool, default=True
         If False, the intercept is 0.
     max_weight : float, optional
@@ -660,7 +699,7 @@ class DPLinearRegression(_LinearRegression):
     intercept_std_error_ : float
         Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target.
+        The bounds of the columns and, last, of the target, with the limits that are found.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -679,6 +718,9 @@ class DPLinearRegression(_LinearRegression):
     the latter is Gaussian differential privacy ([1]_). Predictions are post-processing and use no budget, but a
     prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
     table is allowed. Not covered: an error reveals that a value is missing or infinite.
+
+    Limits are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`): with a delta,
+    a twelfth of the budget is for the target, and a twentieth for columns. The following parts are of the rest.
 
     Values are integers on a grid between the bounds. Without delta, noise is proportional to the largest possible value
     of each sum. With a delta, 3/32 of mu**2 are spent on noisy counts of rows by norm and on the mean of the rows, at
@@ -772,11 +814,13 @@ class DPRidge(_LinearRegression):
         Total privacy loss of `fit`, as in `DPLinearRegression`.
     delta : float, default=0.0
         Failure probability for a numeric `epsilon`; 0 for pure privacy, as in `DPLinearRegression`.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside.
-    target_bounds : pair of float, or Domain
-        The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped, in `fit`
+        and in predictions. An end that is None, such as in (0, None), is found with up to a third of the budget; None
+        alone finds all ends.
+    target_bounds : pair of float, or Domain, optional
+        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. An end that is
+        None is found.
     alpha : float, default=1.0
         The penalty of squared coefficients in the units of the columns, as in
         scikit-learn's `Ridge`, finite and >= 0.
@@ -803,7 +847,7 @@ class DPRidge(_LinearRegression):
     intercept_std_error_ : float
         Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target.
+        The bounds of the columns and, last, of the target, with the limits that are found.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str

@@ -16,7 +16,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from skdp._arrays import Floats, Indices, Integers
-from skdp.base import Bounds, check_choice, check_flag, parse_bounds, to_float_columns
+from skdp.base import (
+    Bounds,
+    check_choice,
+    check_flag,
+    parse_bounds,
+    parse_ends,
+    to_float_columns,
+)
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
 from skdp.central._linear_model import Inference, LinearModel, Units, weigh_rows
 from skdp.central._rows import (
@@ -653,11 +660,12 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     delta : float, default=1e-6
         Failure probability for a numeric `epsilon`, in (0, 1), far below one over the number of rows. An
         `epsilon` that includes a delta replaces it.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside. A Domain may declare the columns before `DPOneHotEncoder`. The origin of a column is the position
-        between its bounds that is nearest to 0. The column is scaled by the distance of the origin from the farther
-        bound, so bounds of (0, 1) leave indicators unchanged.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
+        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped, in `fit`
+        and in predictions. An end that is None, such as in (0, None), is found with up to a third of the budget; None
+        alone finds all ends (:doc:`/guarantees/statistics`). A Domain may declare the columns before `DPOneHotEncoder`.
+        The origin of a column is the position between its bounds that is nearest to 0. The column is scaled by the
+        distance of the origin from the farther bound, so bounds of (0, 1) leave indicators unchanged.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -696,7 +704,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     n_iter_ : int
         The number of Newton steps; with a private target alone, of iterations that read only released sums.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds of the columns. Not set with ``protect="target"``.
+        The bounds of the columns, with the limits that are found. Not set with ``protect="target"``.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -848,9 +856,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         # Public columns need no bounds.
         if self._protects_target():
             return None
-        return declare_indicators(
+        bounds = declare_indicators(
             self.bounds, names, fit_intercept=bool(self.fit_intercept)
         )
+        return parse_ends(bounds, names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Round the private rows to integers between their bounds, with the class of each row.

@@ -205,13 +205,22 @@ def round_axes(axes: Floats) -> Floats:
 
 
 def find_gain(
-    products: NoisyProducts, estimate: Floats, shrunk: Floats, covariance: Floats
+    products: NoisyProducts,
+    gradient: Floats,
+    estimate: Floats,
+    shrunk: Floats,
+    covariance: Floats,
 ) -> float:
-    """Estimate twice the decrease of the loss by the columns, from a constant; it is negative if noise exceeds them.
+    """Return a lower bound of twice the decrease of the loss by the columns, from a constant, up to noise.
 
-    `products` are the second derivatives of the loss, `estimate` and `shrunk` are coefficients, (n_columns + 1,), and
-    `covariance` is due to the noise of the estimate.
+    `products` are the second derivatives of the loss, `gradient` is the decrease at coefficients of 0, `estimate` and
+    `shrunk` are coefficients, all of the shape (n_columns + 1,), and `covariance` is due to the noise of the estimate.
     """
+    # The sums without a minimum of their eigenvalues: it is reached where columns hardly vary.
+    sums = products.sums
+    gain = float((2 * gradient - sums @ shrunk) @ shrunk)
+    if products.constraint is None:
+        gain -= float(gradient[-1]) ** 2 / max(float(sums[-1, -1]), products.noise_norm)
     # The products given the constant.
     row = products.matrix[-1, :-1]
     given = products.matrix[:-1, :-1] - np.outer(row, row) / products.matrix[-1, -1]
@@ -219,21 +228,26 @@ def find_gain(
     estimates, components = vectors.T @ estimate[:-1], vectors.T @ shrunk[:-1]
     variances = np.diag(vectors.T @ covariance[:-1, :-1] @ vectors)
     # C. Mallows (1973): the noise of the estimate is not an effect, nor is the noise of the
-    # products.
+    # products. Less a standard deviation of the gain.
     factors = np.divide(
         components, estimates, out=np.zeros_like(values), where=estimates != 0
     )
-    gains = values * (2 * components * estimates - components**2)
-    gains -= 2 * values * factors * variances
-    return float(gains.sum()) - 2 * products.error * float(components @ components)
+    slopes = 2 * values * (2 - factors) * components
+    gain -= 2 * float((values * factors * variances).sum())
+    gain -= 2 * products.error * float(components @ components)
+    return gain - math.sqrt(float((slopes**2 * variances).sum()))
 
 
-def warn_of_weak_effects() -> None:
+def warn_of_weak_effects(*, has_delta: bool = True) -> None:
     """Warn that predictions may be no better than a constant."""
+    remedy = (
+        "" if has_delta else "Set a delta such as 1e-6, leave unknown ends open, or "
+    )
+    use = "Use" if has_delta else "use"
     warn_user(
         "The noise is about as large as the effects of the columns, so predictions may "
-        "be no better than a constant. Use more rows, fewer columns, narrower bounds or "
-        "a larger epsilon",
+        f"be no better than a constant. {remedy}{use} more rows, fewer columns, narrower "
+        "bounds or a larger epsilon",
         "guide/models#which-model",
     )
 
