@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -90,10 +89,11 @@ def filter_months(
     >>> filter_months(months).round(1)
           count  count_std_error  count_lower  count_upper
     shop
-    a     463.0             23.5        416.9        509.0
-    b      97.7             14.1         70.1        125.3
+    a     463.0             23.5        413.2        512.7
+    b      97.7             14.1         67.9        127.5
     """
-    quantile = NormalDist().inv_cdf((1 + check_confidence_level(confidence_level)) / 2)
+    # A number after a break has the noise of its own month.
+    quantile = bound_quantile(check_confidence_level(confidence_level))
     if isinstance(months, DPGroupBy):
         months = [months]
     check_releases("`months`", months)
