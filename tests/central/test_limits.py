@@ -13,6 +13,8 @@ from sklearn.base import clone
 
 from skdp import (
     DPPCA,
+    DPAdditiveClassifier,
+    DPAdditiveRegressor,
     DPGaussianNB,
     DPGroupBy,
     DPKBinsDiscretizer,
@@ -55,6 +57,8 @@ MODELS = [
     DPGaussianNB(classes=[0, 1]),
     DPSelectKBest(k=1, classes=[0, 1]),
     DPSelectKBest(k=1, target_bounds=(0, None)),
+    DPAdditiveClassifier(classes=[0, 1]),
+    DPAdditiveRegressor(),
     DPLinearRegression(),
     DPRidge(Mu(0.3, 1e-6), target_bounds=(0, None)),
     DPLogisticRegression(classes=[0, 1]),
@@ -160,14 +164,15 @@ def test_invalid_open_ends_raise_before_the_charge(bounds, match):
     assert ledger.charges().empty
 
 
-@pytest.mark.filterwarnings("ignore:Columns .* have fewer bins:UserWarning")
+@pytest.mark.filterwarnings("ignore:(The noise exceeds|Columns .* have fewer bins):UserWarning")
 @pytest.mark.parametrize("model", [*MODELS[:-1], DPGroupBy(by=None)])
 def test_limits_are_part_of_one_charge(model):
-    ledger = PrivacyLedger(epsilon=2.0)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-6)
     fitted = fit_estimator(clone(model).set_params(epsilon=2.0, ledger=ledger), PEOPLE.astype({"rare": int}))
     assert len(ledger.charges()) == 1
-    assert fitted.guarantee_.epsilon == 2.0
-    assert "limits by permute-and-flip and noisy counts (33% of the budget)" in fitted.guarantee_.mechanism
+    assert fitted.guarantee_.epsilon == pytest.approx(2.0)
+    name = "permute-and-flip" if fitted.guarantee_.delta == 0 else "exponential mechanism"
+    assert f"limits by {name} and noisy counts (33% of the budget)" in fitted.guarantee_.mechanism
     facts = dict(fitted.guarantee_.method)
     assert "age from a limit that is found to a limit that is found" in facts["bounds"]
     low, high = fitted.bounds_[0]

@@ -27,14 +27,15 @@ from skdp.base import (
     to_float_columns,
 )
 from skdp.central._base import Plan, Unknown, check_declared_columns
+from skdp.central._limits import OPEN_PART, LimitSearch
 from skdp.central._rows import warn_of_few_rows
 from skdp.central._sums import GRID, read_values, to_grid, warn_of_objects
 from skdp.central._supervised import (
     Classes,
     LogitClassifier,
     SupervisedStatistic,
-    parse_all_bounds,
-    parse_target_bounds,
+    parse_all_ends,
+    parse_target_ends,
 )
 from skdp.central.additive._backfitting import (
     BOUND_EPOCHS,
@@ -75,6 +76,14 @@ from skdp.tables import Table, name_of_dtype, type_of_column
 # that half of the latter decreases it by 0.03 on one table (benchmarks/central_models.py).
 START_FRACTION, BINS_FRACTION = Fraction(1, 100), Fraction(3, 20)
 
+# Fraction of the budget for the squares that a regression explains. With half of it, twice as
+# many warnings are of models that explain a tenth or more.
+GAIN_FRACTION = Fraction(4, 100)
+
+# Fractions of the budget for limits of a numeric target: within its bounds, and at least with an
+# open end. With an eighth, every fifth table of 250 rows has limits that are far too wide.
+TARGET_PART, OPEN_TARGET_PART = Fraction(1, 16), Fraction(1, 5)
+
 
 class ShapeFunction(NamedTuple):
     """The function of a column, and its errors."""
@@ -109,6 +118,7 @@ class AdditiveModel(SupervisedStatistic):
     _default_delta = 1e-6
     _requires_rows = True
     _takes_categories = True
+    _finds_limits = True
 
     @abstractmethod
     def _read_target(self, rows: Batches, bounds: Floats) -> tuple[NDArray[Any], Any]:
@@ -295,7 +305,8 @@ class AdditiveModel(SupervisedStatistic):
 
     def _allows_missing(self) -> bool:
         # Missing numbers have a bin.
-        return self.bounds is not None or super()._allows_missing()
+        has_numbers = self.categories is None or isinstance(self.categories, Mapping)
+        return has_numbers or super()._allows_missing()
 
 
 def _check_numbers(table: Table) -> None:
@@ -340,10 +351,10 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
         declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
         applies to all columns.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain, optional
         Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
-        knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
-        `discover_domain` finds narrower bounds.
+        knowledge; None, or an end that is None, if there is none: limits are then found with a third of the budget.
+        Values outside belong to the outer bins. Bounds 100 times too wide cost little.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -378,7 +389,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         The number of epochs: 6, or 12 if the noise allows more than 24 bins. Each epoch releases the sums of each
         column once.
     bounds_ : ndarray of shape (n_numbers, 2)
-        The bounds of the columns of numbers.
+        The bounds of the columns of numbers, with the limits that are found for open ends.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -397,12 +408,14 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     table is allowed. Missing numbers are a bin. Not covered: an error reveals that a value is not declared, or that a
     target is missing or of no declared class.
 
-    The budget mu**2 is spent as follows: 1 % on the noisy counts of the classes, and 15 % on the counts of fine cells,
-    where a record changes one count of each column by 1. The remaining budget is divided equally among the sums of
-    residuals by bin, for one column after another, in six or twelve epochs. A record adds its gradient, weighted as in
-    `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column. Neighboring cells are merged into
-    bins with about equal noisy counts. The noisy number of rows, divided by the variance of the noise of a cell,
-    determines the numbers of cells, bins and epochs. All noise is rounded Gaussian, drawn exactly for integers.
+    Open ends of `bounds` are found by a choice among public windows and by noisy counts
+    (:doc:`/guarantees/statistics`). The remaining budget mu**2 is spent as follows: 1 % on the noisy counts of the
+    classes, and 15 % on the counts of fine cells, where a record changes one count of each column by 1. The rest is
+    divided equally among the sums of residuals by bin, for one column after another, in six or twelve epochs. A record
+    adds its gradient, weighted as in `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column.
+    Neighboring cells are merged into bins with about equal noisy counts. The noisy number of rows, divided by the
+    variance of the noise of a cell, determines the numbers of cells, bins and epochs. All noise is rounded Gaussian,
+    drawn exactly for integers.
 
     Each sum, added to the current function of its column, estimates the function that fits best. The estimates are
     averaged over the epochs and smoothed together, by a prior for smooth or rough functions whose variance has the
@@ -514,6 +527,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
             response_variance=float(variances.sum() / len(logits)),
             residuals=ClassResiduals(n_classes),
             bound_noise=None,
+            gain_mu_squared=None,
             mu_squared=budget.mu_squared - noise.amount,
         )
 
@@ -544,13 +558,14 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
         declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
         applies to all columns.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain, optional
         Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
-        knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
-        `discover_domain` finds narrower bounds.
-    target_bounds : pair of float, or Domain
-        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. If the target
-        has a long tail, such as a price, fit its logarithm.
+        knowledge; None, or an end that is None, if there is none: limits are then found with a third of the budget.
+        Values outside belong to the outer bins. Bounds 100 times too wide cost little.
+    target_bounds : pair of float, or Domain, optional
+        The smallest and largest value of the target, from public knowledge, each None if it is not known. Except for
+        (0, 1), narrower limits are found, so wide bounds cost little. `fit` clips values outside the limits. If the
+        target has a long tail, such as a price, fit its logarithm.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value of a column of `categories`. ``"error"``
         reveals that such a value occurs. ``"ignore"`` excludes it from its column in
@@ -579,7 +594,8 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         The number of epochs: 6, or 12 if the noise allows more than 24 bins. Each epoch releases the sums of each
         column once.
     bounds_ : ndarray of shape (n_numbers + 1, 2)
-        The bounds of the columns of numbers, and of the target.
+        The bounds of the columns of numbers, with the limits that are found for open ends, and the limits of the
+        target.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -599,12 +615,15 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     table is allowed. Missing numbers are a bin. Not covered: an error reveals that a value is not declared, or that a
     target is missing.
 
-    The budget mu**2 is spent as follows: 1 % on the noisy number of rows and the noisy sum of the target; 15 % on the
-    counts of fine cells, where a record changes one count of each column by 1; and 3 %, or up to 12 % with few rows, on
-    counts of residuals by size, in four of the epochs, which determine a bound that few residuals exceed. The
-    remaining budget is divided equally among the sums of residuals by bin, for one column after another, in six or
-    twelve epochs. A record adds its residual, clipped to the bound, to one bin of each column. Neighboring cells are
-    merged into bins with about equal noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
+    Limits of the target, and open ends of `bounds`, are found by a choice among public windows and by noisy counts
+    (:doc:`/guarantees/statistics`): 1/16 of the budget is for a target with two declared ends, and at least a fifth for
+    one with an open end. The remaining budget mu**2 is spent as follows: 1 % on the noisy number of rows and the noisy
+    sum of the target; 15 % on the counts of fine cells, where a record changes one count of each column by 1; 3 %, or
+    up to 12 % with few rows, on counts of residuals by size, in four of the epochs, which determine a bound that few
+    residuals exceed; and 4 % on the sum of squares that the model explains, for a warning. The rest is divided equally
+    among the sums of residuals by bin, for one column after another, in six or twelve epochs. A record adds its
+    residual, clipped to the bound, to one bin of each column. Neighboring cells are merged into bins with about equal
+    noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
 
     For the numbers of bins and epochs, and for how sums are averaged and smoothed, see `DPAdditiveClassifier`.
 
@@ -637,7 +656,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     >>> model.predict(people[["age", "sex"]].head(3)).round()
     array([45., 45., 45.])
     >>> model.shape_("sex").values.round(1), model.shape_("sex").std_error.round(2)
-    (array([-3.3,  1.7]), array([0.09, 0.04]))
+    (array([-3.4,  1.7]), array([0.09, 0.04]))
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: age, sex,
     hours-per-week, NOT SECURE: ...
@@ -652,7 +671,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         delta: float = 1e-6,
         categories: DomainLike | None = None,
         bounds: Bounds | None = None,
-        target_bounds: tuple[float, float] | Domain | None = None,
+        target_bounds: tuple[float | None, float | None] | Domain | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -671,10 +690,29 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     def _select_bounded(self, rows: Batches) -> Batches:
         return rows.select([*self._list_numbers(rows), rows.names[-1]])
 
-    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+    def _declared_bounds(self, names: Sequence[Any]) -> Floats:
         if len(names) == 1:
-            return parse_target_bounds(self.target_bounds, names[0])
-        return parse_all_bounds(self.bounds, self.target_bounds, names)
+            return parse_target_ends(self.target_bounds, names[0])
+        return parse_all_ends(self.bounds, self.target_bounds, names)
+
+    def _plan_search(
+        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+    ) -> LimitSearch | None:
+        """Plan the search of open ends, and of limits of the target, the last column, within its bounds."""
+        # Features have narrow cells between wide bounds, too. The first noise is proportional to
+        # the width of the target; a class of 0 and 1 is as wide as its bounds.
+        is_searched = np.isinf(bounds).any(axis=1)
+        part = OPEN_PART * int(is_searched.sum()) / len(names)
+        if is_searched[-1]:
+            part = max(part, OPEN_TARGET_PART)
+        elif (bounds[-1] != [0, 1]).any():
+            is_searched[-1] = True
+            part += TARGET_PART
+        if not part:
+            return None
+        return LimitSearch(
+            tuple(names), bounds, is_searched, True, budget * part, budget * (1 - part)
+        )
 
     def _read_target(
         self, rows: Batches, bounds: Floats
@@ -715,13 +753,15 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         bound_part = budget.mu_squared * min(
             max(wanted, Fraction(3, 100)), Fraction(12, 100)
         )
+        gain_part = budget.mu_squared * GAIN_FRACTION
         return Start(
             n_rows=n_noisy_rows,
             response=np.array([mean]),
             response_variance=2 * (error / n_noisy_rows) ** 2,
             residuals=NumberResiduals(2 * TARGET_UNIT),
             bound_noise=Noise.gaussian(bound_part / len(BOUND_EPOCHS)),
-            mu_squared=budget.mu_squared - 2 * part - bound_part,
+            gain_mu_squared=gain_part,
+            mu_squared=budget.mu_squared - 2 * part - bound_part - gain_part,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -747,7 +787,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Predicted targets, within `target_bounds`.
+            Predicted targets, within the limits of the target.
 
         Raises
         ------
