@@ -30,7 +30,6 @@ from skdp.base import (
     to_float_columns,
 )
 from skdp.central._base import Plan, append_weights, split_weights
-from skdp.central._limits import OPEN_PART, LimitSearch
 from skdp.central._rows import (
     MIN_SUPPORT,
     UNIT,
@@ -70,11 +69,6 @@ from skdp.privacy import (
 from skdp.randomness import ByteSource
 from skdp.readers import LargeTable
 from skdp.tables import Table
-
-# Fractions of the budget for limits within declared ends, and at least for limits of the
-# target. With a fifth for columns, errors with bounds that fit are 1.4 times as large on 45
-# tables.
-WITHIN_PART, TARGET_PART = Fraction(1, 20), Fraction(1, 12)
 
 # Largest fraction of the rows whose residuals are clipped.
 MAX_CLIPPED_FRACTION = 0.2
@@ -196,30 +190,6 @@ class LinearModel(SupervisedStatistic):
 
     def _select_bounded(self, rows: Batches) -> Batches:
         return rows.features if rows.is_weighted else rows
-
-    def _plan_search(
-        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
-    ) -> LimitSearch | None:
-        """Plan the search of open ends and, with a delta, of limits within declared ends; indicators need none."""
-        if bounds is None:
-            return None
-        is_open = np.isinf(bounds).any(axis=1)
-        is_target = np.arange(len(names)) >= self.n_features_in_
-        is_indicator = (bounds == [0, 1]).all(axis=1) & ~is_target
-        # Without a delta, the noise of a search hides tails of the target that matter.
-        uses_limits = self._finds_limits_within and budget.kind != "epsilon"
-        is_within = ~is_indicator & uses_limits
-        is_searched = is_open | is_within
-        if not is_searched.any():
-            return None
-        n_open = int((is_open & ~is_target).sum())
-        n_within = int((is_within & ~is_open & ~is_target).sum())
-        part = (OPEN_PART * n_open + WITHIN_PART * n_within) / len(names)
-        if is_searched[is_target].any():
-            of_open = OPEN_PART / len(names) * int(is_open[-1])
-            part += max(of_open, TARGET_PART)
-        rest = budget * (1 - part)
-        return LimitSearch(tuple(names), bounds, is_searched, True, budget * part, rest)
 
     def _split_weights(self, rows: Batches) -> tuple[Batches, Floats, float]:
         """Return rows without weights, the weights divided by the largest, (n_rows,), and the largest weight."""
@@ -562,8 +532,6 @@ def weigh_rows(
 class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
     """Base class of linear models that are fitted by noisy Newton steps."""
 
-    _finds_limits_within = True
-
     delta: float
     bounds: Bounds | None
     target_bounds: tuple[float, float] | Domain | None
@@ -671,10 +639,10 @@ class DPLinearRegression(_LinearRegression):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
         Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped, in `fit`
         and in predictions. An end that is None, such as in (0, None), is found with up to a third of the budget; None
-        alone finds all ends. With a delta, narrower limits are found within declared ends, too, except (0, 1).
+        alone finds all ends.
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside. An end that is
-        None is found, and with a delta also narrower limits, so wide bounds hardly increase the noise.
+        None is found.
     fit_intercept : bool, default=True
         If False, the intercept is 0.
     max_weight : float, optional
@@ -719,8 +687,8 @@ class DPLinearRegression(_LinearRegression):
     prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
     table is allowed. Not covered: an error reveals that a value is missing or infinite.
 
-    Limits are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`): with a delta,
-    a twelfth of the budget is for the target, and a twentieth for columns. The following parts are of the rest.
+    Open ends are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`). Intervals
+    are then for coefficients of values clipped to `bounds_`, and the bias of clipping heavy tails is unknown.
 
     Values are integers on a grid between the bounds. Without delta, noise is proportional to the largest possible value
     of each sum. With a delta, 3/32 of mu**2 are spent on noisy counts of rows by norm and on the mean of the rows, at

@@ -240,14 +240,11 @@ def find_gain(
 
 def warn_of_weak_effects(*, has_delta: bool = True) -> None:
     """Warn that predictions may be no better than a constant."""
-    remedy = (
-        "" if has_delta else "Set a delta such as 1e-6, leave unknown ends open, or "
-    )
-    use = "Use" if has_delta else "use"
+    delta = "" if has_delta else "set a delta such as 1e-6, "
     warn_user(
         "The noise is about as large as the effects of the columns, so predictions may "
-        f"be no better than a constant. {remedy}{use} more rows, fewer columns, narrower "
-        "bounds or a larger epsilon",
+        f"be no better than a constant. Leave unknown ends of bounds open, {delta}or use "
+        "more rows, fewer columns, narrower bounds or a larger epsilon",
         "guide/models#which-model",
     )
 
