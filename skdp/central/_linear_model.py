@@ -240,7 +240,8 @@ class LinearModel(SupervisedStatistic):
         Parameters
         ----------
         confidence_level : float, default=0.95
-            Coverage probability of each interval, for the coefficient in the population.
+            Coverage probability of each interval, for the coefficient in the population, of numbers limited to
+            `bounds_`. If ends are found, the bias of this limit is unknown.
 
         Returns
         -------
