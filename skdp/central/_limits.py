@@ -309,6 +309,8 @@ class LimitSearch:
             is_open = ~np.isfinite(ends)
             width = float(ends[1] - ends[0])
             limits, is_clear = noisy.find_limits(self._unit_noise, width)
+            # Noise beside the cell of 0 is not a scale.
+            is_clear = is_clear and has_float_resolution(*limits)
             is_found = is_open | (self.within and is_clear)
             bounds[column] = np.where(is_found, limit_to_ends(limits, ends), ends)
             if is_open.any() and not is_clear:

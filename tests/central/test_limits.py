@@ -474,3 +474,18 @@ def test_linear_fits_that_noise_has_ruined_warn(seed):
     model = DPLinearRegression(delta=1e-6, bounds=(0, 10), target_bounds=(0, 1000), random_state=seed)
     with pytest.warns(UserWarning, match="no better than a constant"):
         model.fit(X, y)
+
+
+MANY_ZEROS = pd.DataFrame({"visits": [0.0] * 800 + [1.0, 2.0, 3.0, 4.0] * 50})
+
+
+@pytest.mark.parametrize("seed", [12, 25, 28, 31, 60])
+def test_noise_beside_many_zeros_does_not_replace_declared_ends(seed):
+    scaler = DPStandardScaler(0.3, bounds=(0, 20), random_state=seed).fit(MANY_ZEROS)
+    assert scaler.bounds_.tolist() == [[0, 20]]
+
+
+@pytest.mark.parametrize("seed", [85, 94])
+def test_noise_beside_many_zeros_is_a_warning(seed):
+    with pytest.warns(UserWarning, match=r"limits of columns \['visits'\] are guesses"):
+        DPMean(0.3, random_state=seed).fit(MANY_ZEROS)
