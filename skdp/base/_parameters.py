@@ -253,7 +253,8 @@ def parse_ends(
     ends = np.tile([-math.inf, math.inf], (len(names), 1))
     if bounds is None:
         return ends
-    pairs = _list_pairs(bounds, names, parameter)
+    hint = ". None as the bounds of a column finds its limits"
+    pairs = _list_pairs(bounds, names, parameter, hint)
     for index, (name, pair) in enumerate(zip(names, pairs, strict=True)):
         ends[index] = _check_ends(pair, f"`{parameter}` of column {name!r}")
     return ends
@@ -332,10 +333,9 @@ def check_declared(
 
 
 def _list_pairs(
-    bounds: Any, names: Sequence[Any], parameter: str = "bounds"
+    bounds: Any, names: Sequence[Any], parameter: str = "bounds", hint: str = ""
 ) -> list[Any]:
     """Return the unchecked bounds (low, high) of each column in `names`, from any form of the parameter."""
-    hint = ""
     if isinstance(bounds, Domain):
         hint = f". The Domain declares {list(bounds)}"
         # A Domain may have more columns than the table.

@@ -1,4 +1,4 @@
-"""Limits of columns of numbers that are found with differential privacy, for bounds that nobody has to know."""
+"""Private search of limits, for columns of numbers without declared bounds."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from skdp.privacy import Loss, PrivacyBudget, gaussian_loss
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# Fractions of the budget of a release: for a column with an open end, and for all columns
-# with two declared ends. A third is a compromise: without it, columns of 1,000 rows are not
-# found, and the error of a large table grows by half at most (benchmarks/ordinary_tables.py).
+# Fractions of the budget of a column for the search: with an open end, and with two declared
+# ends. A third increases the error of a large table by at most half; with less, the limits of
+# 1,000 rows are not found (benchmarks/ordinary_tables.py).
 OPEN_PART, DECLARED_PART = Fraction(1, 3), Fraction(1, 5)
 
 # Parts of the budget of a search, see `LimitSearch`.
 WINDOW_PART, ZOOM_PART, COUNTS_PART = Fraction(4, 10), Fraction(1, 10), Fraction(5, 10)
 
-# Smallest and largest power of 2 of the distance of a cell from its center. Distances that
-# are smaller or larger are in the cell of the center and in the outer cells.
+# Smallest and largest power of 2 of the edges of cells, as distances from the center. The cell
+# of the center has smaller distances, and the outer cells have larger ones.
 MIN_POWER, MAX_POWER = -1022, 1022
 
-# Cells from a power of 2 to the next: of windows, and of the counts around a center.
+# Cells per octave (from a power of 2 to the next): of windows (step 1), and of counts (step 3).
 WINDOW_CELLS_PER_OCTAVE, COUNTED_CELLS_PER_OCTAVE = 16, 2
 
-# Largest power of 2 of numbers, and of their inverses, with windows narrower than an octave.
+# Windows narrower than an octave have numbers between 2**-MAX_NARROW_POWER and its inverse only.
 MAX_NARROW_POWER = 100
 
 # Cells of equal width in a narrow window.
@@ -56,31 +56,34 @@ ZOOM_CELLS = 1 << 12
 WINDOW_WEIGHTS, CENTRAL_WEIGHT = (0.05, 0.1, 0.15, 0.25, 0.25), 0.2
 PRIOR_OCTAVE, PRIOR_SCALE, POSITIVE_WEIGHT = 5.0, 10.0, 0.75
 
-# Evidence for records in a cell, in scales of Laplace noise: next to cells with records, and
-# elsewhere, where 2 log(1 + a) is added a octaves from the window, but at most -log p in an octave
-# of the prior probability p. Noise exceeds the second one in about 2 % of the columns.
+# Thresholds of a noisy count for records in a cell, in scales of Laplace noise. The first one is
+# for cells next to cells with records, the second one for all others. The second one increases by
+# 2 log(1 + a) at a octaves from the window, but at most by -log p in an octave with the prior
+# probability p. Noise exceeds it in about 2 % of the columns.
 NEAR_EVIDENCE, FAR_EVIDENCE = 4.0, 9.0
 
-# Evidence for the limits of a column, in standard deviations of the number of records.
+# Thresholds of the number of records near the center, in standard deviations of its noise: for
+# limits in place of open or useless ends, and in place of other declared ends.
 MIN_EVIDENCE_OF_LIMITS, MIN_EVIDENCE_WITHIN = 2.0, 6.0
 
-# A limit moves outward by an octave if more records are expected there than this multiple of
-# the noise of a sum of records at the limit: then the bias exceeds the additional noise.
+# A limit moves outward by an octave if the expected number of records in this octave exceeds
+# this multiple of the noise of a sum, in units of a record at the limit. The bias of clipping
+# then exceeds the additional noise.
 MIN_EXPECTED_RATIO = 4.5
 
-# Largest number of octaves of this extension, and largest ratio of the records of an octave
-# to the records of the previous one: tails with a finite mean have smaller ratios.
+# Largest number of such octaves, and largest ratio of the records of an octave to the records
+# of the previous one. Tails with a finite mean have smaller ratios.
 MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
 
-# Largest noise of a mean square at a limit within declared ends, relative to the square of the
-# distance within which half of the records are. Wider limits cut off fewer numbers.
+# Limits within declared ends are as wide as the noise permits, because wide limits clip fewer
+# numbers: the noise of a mean square is then this fraction of the square of the spread.
 MAX_NOISE_RATIO = 0.25
 
-# Declared ends farther than so many times this limit are useless: the noise of a mean square is
-# four times the square of the spread.
+# Declared ends are useless if they are farther than this multiple of these limits: the noise of
+# a mean square is then four times the square of the spread.
 MAX_USABLE_REACHES = 4.0
 
-# Width of limits if all records are 0, as far as the noise shows.
+# Limits that floats do not resolve are moved outward by at least this distance.
 MIN_WIDTH = 1.0
 
 
@@ -88,8 +91,7 @@ MIN_WIDTH = 1.0
 class Cells:
     """Cells of distances from a center: equal steps from each power of 2 to the next, on both sides."""
 
-    # A power of 2.
-    cells_per_octave: int
+    cells_per_octave: int  # a power of 2
     center: float = 0.0
 
     @property
@@ -104,9 +106,8 @@ class Cells:
         distances = np.abs(finite)
         # Fractions from 1/2 to below 1.
         fractions, powers = np.frexp(np.maximum(distances, 2.0 ** (MIN_POWER - 1)))
-        octave = self.cells_per_octave
-        steps = ((2 * fractions - 1) * octave).astype(np.int64) + 1
-        steps += (powers - 1 - MIN_POWER) * octave
+        steps = ((2 * fractions - 1) * self.cells_per_octave).astype(np.int64) + 1
+        steps += (powers - 1 - MIN_POWER) * self.cells_per_octave
         steps = np.clip(steps, 0, self.n_side_cells)
         steps = np.where(finite < 0, -steps, steps) + self.n_side_cells
         return np.bincount(steps, minlength=2 * self.n_side_cells + 1)
@@ -118,17 +119,17 @@ class Cells:
 
 
 @lru_cache(maxsize=4)
-def _list_edges(octave: int) -> Floats:
+def _list_edges(cells_per_octave: int) -> Floats:
     """Return the edges of cells of equal steps in each octave; (2 * n_side_cells + 2,)."""
-    cells = np.arange((MAX_POWER - MIN_POWER) * octave + 1)
-    steps = 1 + cells % octave / octave
-    distances = np.ldexp(steps, MIN_POWER + cells // octave)
+    cells = np.arange((MAX_POWER - MIN_POWER) * cells_per_octave + 1)
+    steps = 1 + cells % cells_per_octave / cells_per_octave
+    distances = np.ldexp(steps, MIN_POWER + cells // cells_per_octave)
     return np.concatenate([-distances[::-1], distances])
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Public candidates of intervals that contain half of the records of a column: ranges of cells."""
+    """Public ranges of cells, from which one with about half of the records of a column is chosen."""
 
     # (n_windows,): the first cell, the cell after the last one, the logarithm of the prior
     # probability, and True if the window is as narrow as a cell.
@@ -150,14 +151,14 @@ class Windows:
     ) -> tuple[int, int]:
         """Choose a window with about half of the records; return its first cell and the cell after its last one."""
         # With i of n records in a window, its score is 2 min(2 i - n, 0) - max(2 i - n, 0), so
-        # a window of half of the records is best, and an empty one worst. A window of one cell
-        # cannot be narrower, so more records are as good. One record changes a score by at
+        # a window with half of the records is best, and an empty one worst. The second term is
+        # 0 for a window of one cell, which cannot be narrower. One record changes a score by at
         # most 2, and the difference of two scores by at most 4.
         sums = np.append(0, np.cumsum(counts))
         excess = 2 * (sums[self.stops] - sums[self.starts]) - sums[-1]
         surplus = np.where(self.is_narrowest, 0, np.maximum(excess, 0))
         scores = 2 * np.minimum(excess, 0) - surplus
-        # Public offsets: an offset of log p / rate multiplies a probability by p.
+        # Priors are public: adding log p / rate to a score multiplies the probability by p.
         rate = max(float(budget.choice / (4 * budget.rows)), 2.0**-200)
         offsets = np.clip(np.rint(self.log_priors / rate), -(2.0**60), 0)
         window = choose(source, scores + offsets.astype(np.int64), budget, 4)
@@ -166,9 +167,9 @@ class Windows:
 
 @lru_cache(maxsize=64)
 def make_windows(top: int | None = None) -> Windows:
-    """Make the windows of cells around 0: parts of octaves of one sign, and neighborhoods of 0.
+    """Make the windows of step 1: parts of octaves of either sign, and neighborhoods of 0.
 
-    `top` is the octave of the declared ends; None with an open end.
+    `top` is the octave of the declared end farthest from 0; None with an open end.
     """
     octave = WINDOW_CELLS_PER_OCTAVE
     n_side, n_octaves = Cells(octave).n_side_cells, MAX_POWER - MIN_POWER
@@ -176,7 +177,6 @@ def make_windows(top: int | None = None) -> Windows:
     for level, weight in enumerate(WINDOW_WEIGHTS):
         width = 1 << level
         step = max(width // 2, 1)
-        # Windows that are narrower than an octave are of numbers of usual size.
         first, last = 0, n_side - width + 1
         if width < octave:
             first = (-MIN_POWER - MAX_NARROW_POWER) * octave
@@ -186,7 +186,7 @@ def make_windows(top: int | None = None) -> Windows:
         above, below = n_side + 1 + steps, n_side - steps - width
         levels.append((above, width, POSITIVE_WEIGHT * prior))
         levels.append((below, width, (1 - POSITIVE_WEIGHT) * prior))
-    # The cell of 0 alone is as probable as all its neighborhoods.
+    # The cell of 0 is as probable as all wider neighborhoods of 0 together.
     levels.append((np.array([n_side]), 1, np.array([CENTRAL_WEIGHT / 2])))
     octaves = np.arange(1, n_octaves + 1)
     reaches = octaves * octave
@@ -201,13 +201,13 @@ def weigh_octaves(octaves: NDArray[Any], top: int | None) -> Floats:
         distances = (octaves + MIN_POWER - PRIOR_OCTAVE) / PRIOR_SCALE
         return 1 / (math.pi * PRIOR_SCALE) / (1 + distances**2)
     below = top - MIN_POWER - np.floor(octaves)
-    # Octaves beyond the ends are possible for the edges of windows only.
+    # Windows may extend beyond the ends, where no number is.
     return np.where(below < 0, 1e-300, 1 / ((abs(below) + 1) * (abs(below) + 2)))
 
 
 @lru_cache(maxsize=1)
 def make_zoom_windows() -> Windows:
-    """Make the windows of `ZOOM_CELLS` cells of equal width: half as wide at each level, with equal probabilities."""
+    """Make the windows of step 2, whose widths are halved at each level; all levels are equally probable."""
     levels = []
     n_levels = ZOOM_CELLS.bit_length()
     for level in range(n_levels):
@@ -219,29 +219,33 @@ def make_zoom_windows() -> Windows:
 
 
 class Start(NamedTuple):
-    """Cells around a center, the distance within which about half of the numbers are, and the noise of counts."""
+    """The result of steps 1 and 2: the center and the spread of a column, for the counts of step 3."""
 
+    # Cells around the center of the window.
     cells: Cells
+    # Half of the width of the window: about half of the numbers are within this distance.
     spread: float
+    # The noise of a count.
     noise: Noise
-    # The octave of the declared ends; None with an open end.
+    # As in `make_windows`.
     top: int | None
-    # True if the window is as narrow as possible, so that half of the numbers may be equal.
+    # True if the window is one cell: half of the numbers may then be equal.
     is_single: bool
 
 
 @dataclass(frozen=True, eq=False)
 class LimitSearch:
-    """A search of limits of columns with a part of the budget of a release.
+    """A search of the limits of columns with a part of the budget of a release.
 
-    1. Choose a window with about half of the records, among parts of octaves around 0.
-    2. If the window may be too wide, divide it, and choose again.
-    3. Count records by their distances from the center of the window, with noise, and take the cells with records.
+    1. Choose a window with about half of the records, among parts of octaves and neighborhoods of 0.
+    2. If the window is one cell, divide it and its neighbors into narrower cells, and choose again.
+    3. Count records by their distances from the center of the window, with noise. The limits are the edges of
+       the outermost cells that clearly have records, or farther.
 
     Each of n columns gets the n-th part of the budget.
     """
 
-    # All columns with bounds, and their declared ends, (n_columns, 2): -inf and inf if they are open.
+    # All columns with bounds, and their declared ends, (n_columns, 2): -inf or inf if an end is open.
     names: tuple[Any, ...]
     ends: Floats
     # True for columns whose limits are found; (n_columns,).
@@ -251,7 +255,7 @@ class LimitSearch:
     # The budgets of the search and of the other parts of the release.
     budget: PrivacyBudget
     rest: PrivacyBudget
-    # The groups that share the records beyond a limit, each with the noise of a sum.
+    # The number of groups that have records beyond a limit. Each group has the noise of a sum.
     n_groups: int = 1
 
     @cached_property
@@ -266,7 +270,7 @@ class LimitSearch:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The privacy losses of the search; () if they are not known."""
+        """The privacy losses of the search; () with `Rho`, whose budget states the total loss."""
         if self.budget.kind == "rho":
             return ()
         if self.budget.kind == "mu":
@@ -275,14 +279,14 @@ class LimitSearch:
 
     @property
     def mechanism(self) -> str:
-        """The mechanism, and its fraction of the budget."""
+        """The name of the mechanism, with its fraction of the budget, for the guarantee."""
         part = self.budget.amount / (self.budget.amount + self.rest.amount)
         name = choice_name(self.budget)
         return f"limits by {name} and noisy counts ({float(part):.0%} of the budget)"
 
     @property
     def placeholder(self) -> Floats:
-        """Finite bounds between the declared ends, to plan a release before limits are found."""
+        """Finite bounds between the declared ends, with which parameters are checked before the charge."""
         low, high = self.ends.T
         is_low, is_high = np.isfinite(low), np.isfinite(high)
         width = 1 + np.abs(np.where(is_low, low, np.where(is_high, high, 0)))
@@ -290,21 +294,21 @@ class LimitSearch:
         return np.column_stack([low, np.where(is_high, high, low + width)])
 
     def count(self, rows: Batches) -> list[Integers]:
-        """Count the numbers of each column in the cells of the first step; these exact counts are private."""
+        """Count the numbers of each column in the cells of step 1, without noise."""
         cells = [Cells(WINDOW_CELLS_PER_OCTAVE)] * len(self._searched)
         return self._count_cells(rows, cells)
 
     def find(
         self, rows: Batches, counts: Sequence[Integers], source: ByteSource
     ) -> Floats:
-        """Return the bounds of all columns, (n_columns, 2), given the counts of `count`."""
+        """Find the bounds of all columns, (n_columns, 2); `counts` are the result of `count`."""
         starts = []
-        for column, windows in zip(self._searched, counts, strict=True):
-            starts.append(self._find_start(rows, column, windows, source))
+        for column, cell_counts in zip(self._searched, counts, strict=True):
+            starts.append(self._find_start(rows, column, cell_counts, source))
         exact = self._count_cells(rows, [start.cells for start in starts])
         bounds, guessed = self.ends.copy(), []
-        for column, start, of_column in zip(self._searched, starts, exact, strict=True):
-            noisy = NoisyCounts.draw(start, of_column, source)
+        for column, start, counted in zip(self._searched, starts, exact, strict=True):
+            noisy = NoisyCounts.draw(start, counted, source)
             ends = self.ends[column]
             is_open = ~np.isfinite(ends)
             width = float(ends[1] - ends[0])
@@ -317,9 +321,9 @@ class LimitSearch:
                 guessed.append(self.names[column])
         if guessed:
             warn_user(
-                f"The limits of columns {guessed} are guesses, because the noise exceeds "
-                "the number of records. Declare bounds, or use more rows, a larger "
-                "epsilon, or fewer columns",
+                f"The limits of columns {guessed} are guesses, because most numbers are "
+                "equal, or too few exceed the noise. Declare bounds, or use more rows, a "
+                "larger epsilon, or fewer columns",
                 "guide/preprocessing",
             )
         return bounds
@@ -327,7 +331,7 @@ class LimitSearch:
     def _find_start(
         self, rows: Batches, column: int, counts: Integers, source: ByteSource
     ) -> Start:
-        """Choose a window with about half of the numbers of a column, and the cells that count distances from it."""
+        """Choose a window with about half of the numbers of a column (steps 1 and 2)."""
         budget = self._of_column
         ends = self.ends[column]
         top = None
@@ -339,7 +343,7 @@ class LimitSearch:
         low, high = float(edges[start]), float(edges[stop])
         part = COUNTS_PART
         if stop - start == 1 and not low < 0 < high:
-            # Half of the numbers may be in a part of the window.
+            # Half of the numbers may be in a part of the cell, or beside its edge.
             low, high = low - (high - low), high + (high - low)
             count = partial(_count_evenly, low=low, high=high, ends=ends)
             (evenly,) = rows.select([self.names[column]]).add_up(count)
@@ -362,7 +366,7 @@ class LimitSearch:
 
     @property
     def _unit_noise(self) -> float:
-        """The standard deviation of the sums of all groups, in units of a record at the limit."""
+        """The noise of a sum, in units of a record at the limit, multiplied by the number of groups."""
         noise = Noise.joint(self.rest, 1, 2 * len(self.names))
         return max(to_float(noise.std) * self.n_groups, 2.0**-60)
 
@@ -370,7 +374,7 @@ class LimitSearch:
 def plan_search(
     names: Sequence[Any], ends: Floats, budget: PrivacyBudget, *, within: bool
 ) -> LimitSearch | None:
-    """Plan a search of the limits of columns with an open end, or of all columns `within` declared ends, too."""
+    """Plan a search for the columns with an open end, or for all columns if `within`; None if no limit is searched."""
     is_open = np.array(np.isinf(ends).any(axis=1))
     is_searched: Mask = np.ones(len(names), bool) if within else is_open
     if not is_searched.any():
@@ -386,7 +390,7 @@ def limit_to_ends(limits: tuple[float, float], ends: Floats) -> tuple[float, flo
     """Return limits within declared ends, at a distance that floats resolve."""
     low, high = np.clip(limits, *ends).tolist()
     if not has_float_resolution(low, high):
-        # All records are at one number, or beyond a declared end.
+        # All records are equal, or are beyond a declared end.
         width = max(1e-6 * max(abs(low), abs(high)), MIN_WIDTH)
         low, high = np.clip([low - width, high + width], *ends).tolist()
     return low, high
@@ -395,7 +399,7 @@ def limit_to_ends(limits: tuple[float, float], ends: Floats) -> tuple[float, flo
 def _count_cells(
     table: Table, *, cells: Sequence[Cells], ends: Floats
 ) -> list[Integers]:
-    """Count the numbers of each column of a table between its ends by cell; missing values are not counted."""
+    """Count the numbers of each column by cell, clipped to its ends and without missing values."""
     counts = []
     for numbers, cut, (low, high) in zip(read_values(table), cells, ends, strict=True):
         numbers = numbers[~np.isnan(numbers)]
@@ -406,7 +410,7 @@ def _count_cells(
 def _count_evenly(
     table: Table, *, low: float, high: float, ends: Floats
 ) -> list[Integers]:
-    """Count the numbers of a column in `ZOOM_CELLS` cells of equal width, and all others."""
+    """Count the numbers of a column in `ZOOM_CELLS` cells from `low` to `high`, and outside of them."""
     (numbers,) = read_values(table)
     numbers = np.clip(numbers[~np.isnan(numbers)], *ends)
     with np.errstate(over="ignore"):  # a warning would reveal a large number
@@ -436,23 +440,23 @@ class NoisyCounts:
     def find_limits(
         self, unit_noise: float, width: float
     ) -> tuple[tuple[float, float], bool]:
-        """Find limits, and return True if the number of records between them exceeds the noise.
+        """Find the limits, and return True with them if the counts clearly show them; otherwise they are guesses.
 
-        `unit_noise` is the noise of a sum of the release in units of a record at the limit. Within declared
-        ends, of which `width` is the distance, limits are only as narrow as this noise requires.
+        `unit_noise` is the noise of a sum of the release in units of a record at the limit. `width` is the distance of
+        the declared ends, between which limits are only as narrow as this noise requires; it is inf with an open end.
         """
         cells = self.start.cells
         n_side, octave = cells.n_side_cells, cells.cells_per_octave
         sides = self.counts[:n_side][::-1], self.counts[n_side + 1 :]
         _, power = math.frexp(self.start.spread)
         first = (power - 1 - MIN_POWER) * octave
-        start = int(np.clip(first, 0, n_side - 1))
+        spread_cell = int(np.clip(first, 0, n_side - 1))
         lasts, reaches, is_known = [], [], []
         for side in sides:
             tail = Tail(side, self._scale, octave, self.start.top)
-            last = tail.find_last(start)
+            last = tail.find_last(spread_cell)
             lasts.append(last)
-            is_known.append(tail.is_clear(start, last))
+            is_known.append(tail.is_clear(spread_cell, last))
             reaches.append(tail.extend(last, unit_noise))
         center, edges = cells.center, cells.edges[n_side + 1 :]
         below, above = (float(edges[reach + 1]) for reach in reaches)
@@ -463,37 +467,37 @@ class NoisyCounts:
             below = center
         if 0 < -center < above and not self._is_beyond_zero(sides[1], lasts[1]):
             above = -center
-        # Without numbers beside a single one, nothing is known of the scale.
+        # If half of the numbers may be equal, only records in farther cells show a scale.
         is_scaled = any(is_known)
         if self.start.is_single:
-            is_scaled = max(lasts) > start
-        n_near, error = self._count_near(start)
+            is_scaled = max(lasts) > spread_cell
+        n_near, error = self._count_near(spread_cell)
         n_near = max(n_near, error)
         # The distance at which the noise of a mean square is a fraction of the square of the spread.
         reach = self.start.spread * math.sqrt(MAX_NOISE_RATIO * n_near / unit_noise)
         is_within = math.isfinite(width)
         if is_within:
-            # Further numbers may be hidden by the noise of the search.
+            # The noise of the search may exceed the counts of further numbers.
             below, above = max(below, reach), max(above, reach)
-        # Declared ends are given up with less evidence if their noise exceeds the numbers.
+        # Useless declared ends are replaced with less evidence.
         is_usable = is_within and width / 2 < MAX_USABLE_REACHES * reach
         evidence = MIN_EVIDENCE_WITHIN if is_usable else MIN_EVIDENCE_OF_LIMITS
         is_clear = is_scaled and n_near > evidence * error
         return (center - below, center + above), is_clear
 
     def _is_beyond_zero(self, side: Floats, last: int) -> bool:
-        """Return True if the cells of a side that are beyond 0 clearly have records."""
+        """Return True if the cells of a side of the center that are beyond 0 clearly have records."""
         _, power = math.frexp(self.start.cells.center)
         first = max((power - MIN_POWER) * self.start.cells.cells_per_octave, 0)
         beyond = side[first : max(last, first) + 1]
         error = self._scale * math.sqrt(max(beyond.size, 1))
         return bool(beyond.sum() > NEAR_EVIDENCE * error)
 
-    def _count_near(self, start: int) -> tuple[float, float]:
-        """Return the noisy number of records near the cell of half of the records, and its standard deviation."""
+    def _count_near(self, spread_cell: int) -> tuple[float, float]:
+        """Return the noisy number of records near the center, and its standard deviation."""
         n_side = self.start.cells.n_side_cells
         octave = self.start.cells.cells_per_octave
-        first, last = max(start - 3 * octave, 0), start + 2 * octave
+        first, last = max(spread_cell - 3 * octave, 0), spread_cell + 2 * octave
         parts = [
             self.counts[max(n_side - 1 - last, 0) : n_side - first],
             self.counts[n_side : n_side + 1],
@@ -505,23 +509,23 @@ class NoisyCounts:
 
 @dataclass(frozen=True, eq=False)
 class Tail:
-    """Noisy counts of cells from a center outward."""
+    """Noisy counts of the cells on one side of a center, outward."""
 
     counts: Floats
-    # The scale of the noise.
+    # The scale of the Laplace noise of a count.
     scale: float
     cells_per_octave: int
-    # As in `Start`.
+    # As in `make_windows`.
     top: int | None
 
     def _sum(self, start: int, stop: int) -> float:
         return float(self.counts[max(start, 0) : max(stop, 0)].sum())
 
-    def is_clear(self, start: int, last: int) -> bool:
-        """Return True if the octaves near the cell `start`, or up to the cell `last`, clearly have records."""
+    def is_clear(self, spread_cell: int, last: int) -> bool:
+        """Return True if the octaves near the cell of the spread, or up to the cell `last`, clearly have records."""
         octave = self.cells_per_octave
         for first, stop in (
-            (start - 3 * octave, start + 2 * octave),
+            (spread_cell - 3 * octave, spread_cell + 2 * octave),
             (last + 1 - 4 * octave, last + 1),
         ):
             error = self.scale * math.sqrt(stop - max(first, 0))
@@ -529,20 +533,20 @@ class Tail:
                 return True
         return False
 
-    def find_last(self, start: int) -> int:
-        """Return the last cell that clearly has records; at least `start`."""
+    def find_last(self, spread_cell: int) -> int:
+        """Return the last cell that clearly has records; at least the cell of the spread."""
         sums = np.append(0.0, np.cumsum(self.counts))
-        last = start
+        last = spread_cell
         octaves = np.arange(self.counts.size) / self.cells_per_octave
-        distant = 2 * np.log1p(np.abs(octaves - start / self.cells_per_octave))
+        distant = 2 * np.log1p(np.abs(octaves - spread_cell / self.cells_per_octave))
         evidence = FAR_EVIDENCE + np.minimum(
             distant, -np.log(weigh_octaves(octaves, self.top))
         )
         for width in (1, 2, 4, 8, 16):
-            limits = bound_noise(width, evidence[width - 1 :]) * self.scale
-            clear = np.flatnonzero(sums[width:] - sums[:-width] > limits)
+            thresholds = bound_noise(width, evidence[width - 1 :]) * self.scale
+            clear = np.flatnonzero(sums[width:] - sums[:-width] > thresholds)
             if clear.size:
-                # The numbers of a wide window may be in its first cell.
+                # Each range is represented by its first cell, because the records may be in it.
                 last = max(last, int(clear[-1]))
         reach = 2 * self.cells_per_octave
         while True:
@@ -552,7 +556,7 @@ class Tail:
             last += 1 + int(np.flatnonzero(near)[-1])
 
     def extend(self, last: int, unit_noise: float) -> int:
-        """Extend a limit by octaves in which the counts up to it and the noise let expect many records."""
+        """Move a limit outward while more records are expected beyond it than `unit_noise` outweighs."""
         octave = self.cells_per_octave
         error = self.scale * math.sqrt(2 * octave)
         inner = self._sum(last + 1 - octave, last + 1) - error
@@ -573,16 +577,16 @@ class Tail:
 
 
 def bound_noise(width: int, evidence: Floats) -> Floats:
-    """Bound the sum of `width` Laplace variables of scale 1; larger with a probability below e**-evidence."""
+    """Bound the sum of `width` Laplace variables of scale 1, except with a probability of e**-evidence."""
     if width == 1:
         return evidence
-    # The form of Bernstein's inequality; its numbers fit the convolutions of 2 to 16 distributions.
+    # The form of Bernstein's inequality, with constants for the sums of 2 to 16 variables.
     evidence = evidence - 2
     return 2 * np.sqrt(width * evidence) + 0.4 * evidence
 
 
 def expect_count(counted: float, prior_mean: float, error: float) -> float:
-    """Return the mean of a count given a noisy count with a normal error, and an exponential prior."""
+    """Return the posterior mean of a count with an exponential prior, given its noisy count with a normal error."""
     # The posterior is a normal distribution of this mean, truncated to positive numbers.
     mean = counted - error**2 / prior_mean
     z = mean / error

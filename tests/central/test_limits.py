@@ -476,6 +476,12 @@ def test_linear_fits_that_noise_has_ruined_warn(seed):
         model.fit(X, y)
 
 
+def test_an_error_for_columns_without_bounds_offers_to_find_them():
+    frame = pd.DataFrame({"age": [30.0, 40.0], "income": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"\['income'\].* None as the bounds of a column finds its limits\.$"):
+        DPMean(1.0, bounds={"age": (0, 120)}).fit(frame)
+
+
 MANY_ZEROS = pd.DataFrame({"visits": [0.0] * 800 + [1.0, 2.0, 3.0, 4.0] * 50})
 
 
