@@ -425,7 +425,12 @@ def _check_pair(pair: Any, what: str) -> tuple[float, float]:
         )
     for number in numbers:
         if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
-            raise TypeError(f"{what} must be two numbers, got {type(number).__name__}.")
+            remedy = ""
+            if number is None:
+                remedy = " Declare both ends: this step does not find them."
+            raise TypeError(
+                f"{what} must be two numbers, got {type(number).__name__}.{remedy}"
+            )
     try:
         low, high = map(float, numbers)
         is_usable = math.isfinite(high - low) and has_float_resolution(low, high)

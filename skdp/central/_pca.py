@@ -116,9 +116,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(10_000, 2)) @ [[3.0, 2.0, 0.0], [0.0, 0.0, 1.0]]
     >>> pca = DPPCA(n_components=2, epsilon=1.0, delta=1e-6, bounds=(-10, 10), random_state=0).fit(X)
-    >>> pca.components_.round(1)
-    array([[ 0.8,  0.6, -0. ],
-           [ 0. ,  0. ,  1. ]])
+    >>> pca.components_.round(1) + 0.0
+    array([[0.8, 0.6, 0. ],
+           [0. , 0. , 1. ]])
     >>> pca.transform(X[:2]).shape
     (2, 2)
     >>> print(pca.guarantee_)
