@@ -83,6 +83,9 @@ MAX_NOISE_RATIO = 0.25
 # a mean square is then four times the square of the spread.
 MAX_USABLE_REACHES = 4.0
 
+# Scale of the noise of a huge budget, with which one record is evidence.
+MIN_SCALE = 2.0**-20
+
 # Limits that floats do not resolve are moved outward by at least this distance.
 MIN_WIDTH = 1.0
 
@@ -434,8 +437,10 @@ class NoisyCounts:
 
     @cached_property
     def _scale(self) -> float:
-        """The scale of Laplace noise with the standard deviation of the noise of a count."""
-        return to_float(max(self.start.noise.std, Fraction(1, 2))) / math.sqrt(2)
+        """The scale of Laplace noise, or of Laplace noise with the standard deviation of Gaussian noise."""
+        noise = self.start.noise
+        scale = math.sqrt(noise.scale / 2) if noise.is_gaussian else noise.scale
+        return max(to_float(Fraction(scale)), MIN_SCALE)
 
     def find_limits(
         self, unit_noise: float, width: float

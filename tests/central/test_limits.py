@@ -342,6 +342,16 @@ def test_both_sides_of_zero_are_kept(seed):
     assert ((low > -50) & (low < -1) & (high > 1) & (high < 50)).all()
 
 
+@pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
+@pytest.mark.parametrize("epsilon", [1e4, Mu(1e3, 1e-6)])
+def test_one_far_record_is_within_the_limits_without_noise(epsilon):
+    """With a huge budget, a search cut off up to five records far from the others."""
+    column = np.append(np.random.default_rng(0).normal(size=400), [5e3, -800.0])
+    low, high = find_limits(column, epsilon=epsilon)
+    assert low <= -800
+    assert high >= 5e3
+
+
 def test_few_records_are_a_warning():
     with pytest.warns(UserWarning, match=r"limits of columns \['x'\] are guesses"):
         find_limits(rng.normal(size=20), epsilon=0.1)
