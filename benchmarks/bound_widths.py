@@ -287,6 +287,6 @@ METHODS: dict[str, dict[str, Callable[[Ordinary, float, int], Width | None]]] = 
     "synthetic rows": {"DPMarginalSynthesizer": measure_rows},
 }
 TASKS = {
-    name: Task(list_tables, methods, score_width, (1.0,), 3)
+    name: Task(list_tables, methods, score_width, (1.0,), 4)
     for name, methods in METHODS.items()
 }
