@@ -36,6 +36,7 @@ Bounds = list[tuple[float, float]] | None
 
 WIDTHS = {"fit": 1, "10 times wider": 10, "100 times wider": 100, "open": None}
 MAX_NUMBERS = 4
+MAX_ERROR = 1e6
 
 
 class Width(NamedTuple):
@@ -256,7 +257,9 @@ def score_width(table: Ordinary, width: Width | None) -> dict[str, float]:
     limit = 2 * max(width.errors["fit"], width.unnoticed)
     judged = [width.errors["open"]] if width.only_open else [*width.errors.values()]
     kept = max(judged) <= limit and not width.n_silent
-    return width.errors | {"kept": float(kept), "silent": float(width.n_silent)}
+    # The means of a page are finite.
+    errors = {name: min(error, MAX_ERROR) for name, error in width.errors.items()}
+    return errors | {"kept": float(kept), "silent": float(width.n_silent)}
 
 
 LINEAR = partial(measure_regression, "DPLinearRegression")
