@@ -24,7 +24,6 @@ from skdp.base import (
     check_target_name,
     get_target,
     make_domain,
-    parse_bounds,
     parse_ends,
     restore_on_error,
 )
@@ -211,29 +210,11 @@ def declare_indicators(
     return pairs if len(pairs) == len(names) else bounds
 
 
-def parse_all_bounds(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> Floats:
-    """Check the bounds of features and of a target, which is the last of `names`; shape (n_columns, 2)."""
-    *columns, target = names
-    bounds = parse_bounds(bounds, columns)
-    return np.vstack([bounds, parse_target_bounds(target_bounds, target)])
-
-
 def parse_all_ends(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> Floats:
     """Return the declared ends of features and of a target, see `parse_ends`; the target is the last of `names`."""
     *columns, target = names
     ends = parse_ends(bounds, columns)
     return np.vstack([ends, parse_target_ends(target_bounds, target)])
-
-
-def parse_target_bounds(target_bounds: Any, name: Any) -> Floats:
-    """Check the bounds of a target with the column name `name`, and return them as an array (1, 2)."""
-    if target_bounds is None:
-        raise ValueError(
-            "`target_bounds` must be (low, high) or a Domain, got None. Use public "
-            "knowledge, or `discover_domain`."
-        )
-    declared = _name_target(target_bounds, name)
-    return parse_bounds(declared, [name], parameter="target_bounds")
 
 
 def parse_target_ends(target_bounds: Any, name: Any) -> Floats:
