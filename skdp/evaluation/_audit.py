@@ -451,7 +451,7 @@ def audit_epsilon(
     See Also
     --------
     skdp.testing.check_privatizer : Checks of a local transformer.
-    skdp.testing.replay_release : Exact losses of an estimator of the central model.
+    skdp.testing.check_curator : Checks of an estimator of the central model.
 
     Notes
     -----
@@ -593,7 +593,7 @@ def _check_local(estimator: Any, is_local: bool) -> None:
     if has_parts or not (is_local and has_reports):
         raise TypeError(
             "`release` must be a local transformer or a function, got "
-            f"{type(estimator).__name__}. Use skdp.testing.replay_release, pass the "
+            f"{type(estimator).__name__}. Use skdp.testing.check_curator, pass the "
             "private step of a pipeline, or pass a function that fits it and returns an "
             "attribute."
         )

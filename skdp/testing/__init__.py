@@ -5,6 +5,6 @@ from skdp.testing._checks import curator_checks as curator_checks
 from skdp.testing._checks import list_error_texts as list_error_texts
 from skdp.testing._privatizer import check_privatizer
 from skdp.testing._privatizer import privatizer_checks as privatizer_checks
-from skdp.testing._replay import replay_release
+from skdp.testing._replay import replay_release as replay_release
 
-__all__ = ["check_curator", "check_privatizer", "replay_release"]
+__all__ = ["check_curator", "check_privatizer"]

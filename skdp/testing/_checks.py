@@ -381,23 +381,38 @@ def tabulate_checks(checks: Iterator[tuple[str, Callable[[], None]]]) -> pd.Data
 
 
 def check_noise(subject: Curator) -> None:
-    """Check that the noise covers the last row, for all rows, 4 rows and a single row.
+    """Check that the noise covers the last row, or its protected values, for all rows, 4 rows and a single row.
 
     All outputs must follow from noisy numbers (see `replay_release`).
     """
-    if subject.guarantee().relation == "replace_values":
-        raise SkipTest("replay tables that differ in the protected values of a row")
+    guarantee = subject.guarantee()
     # A sensitivity that depends on the rows is largest for small tables.
     for size in (len(subject.X), 4, 1):
         X, neighbor = subject.X[:size], subject.X[: size - 1]
+        if guarantee.relation == "replace_values":
+            neighbor = _replace_last_values(
+                subject.X, list(guarantee.scope or ()), size
+            )
         replay = replay_release(subject.estimator, X, neighbor)
         if replay.guarantee.epsilon and replay.draws.empty and not replay.epsilon:
             raise SkipTest("the noise is not drawn by skdp.randomness")
         require(
             replay.passed,
             f"the noise must cover the last of {size} rows, got:"
-            f" {'; '.join(replay.findings)}. See `replay_release`.",
+            f" {'; '.join(replay.findings)}. Add noise for the change by one row, and "
+            "compute all outputs from noisy numbers.",
         )
+
+
+def _replace_last_values(X: pd.DataFrame, columns: list[Any], size: int) -> Any:
+    """Return the first `size` rows, the last one with the values that another row has in some columns."""
+    values = X[columns]
+    differs = (values != values.iloc[size - 1]).any(axis=1).to_numpy()
+    if not differs.any():
+        raise SkipTest(f"all rows have the same values of {columns}")
+    neighbor = X[:size].copy()
+    neighbor.iloc[-1, X.columns.get_indexer(columns)] = values.iloc[differs.argmax()]
+    return neighbor
 
 
 def check_transform(subject: Curator) -> None:
@@ -436,8 +451,8 @@ def check_curator(
     """Check that an estimator adheres to the conventions of central-model estimators.
 
     This is the counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. The checks
-    cover the guarantee and its statement, charges, errors, random bits, the noise of neighboring tables (by
-    `replay_release`), and the output of `transform` if `protects_rows` states that it is private.
+    cover the guarantee and its statement, charges, errors, random bits, the noise of neighboring tables, and the output
+    of `transform` if `protects_rows` states that it is private.
 
     Parameters
     ----------
@@ -462,13 +477,12 @@ def check_curator(
     See Also
     --------
     check_privatizer : Checks of a transformer that privatizes each row.
-    replay_release : Replay of the noise on a neighboring table.
 
     Notes
     -----
     **Privacy.** X is not protected, so it must be public. The checks find common mistakes, but they do not prove that
-    an estimator is private. For a guarantee of the values of some columns ("replace_values"), replay neighboring tables
-    that differ in these values by `replay_release`.
+    an estimator is private. The noise is recorded and replayed on a table without the last row, or with other protected
+    values in it: its differences show the sensitivity, and everything that is released must be equal in both runs.
 
     Examples
     --------

@@ -180,44 +180,20 @@ _RESULT = "the result"
 
 
 @dataclass(frozen=True)
-class Replay:  # numpydoc ignore=PR02
-    """Result of `replay_release`.
+class Replay:
+    """Result of `replay_release`."""
 
-    Parameters
-    ----------
-    draws : pandas.DataFrame
-        Columns ``sampler, size, difference, epsilon, rho``, one row per draw of noise or of a private choice.
-        ``difference`` is the distance between the numbers to which the noise was added, in the norm of the sampler
-        (for scores: the largest change minus the smallest). ``epsilon`` and ``rho`` are the resulting losses, inf if
-        they are not bounded.
-    guarantee : PrivacyGuarantee
-        Stated guarantee, for the relation of the two tables.
-    epsilon : float
-        Total loss of all draws at the delta of the guarantee; inf if it is not bounded.
-    findings : tuple of str
-        Contradictions to the guarantee.
-
-    Notes
-    -----
-    **Privacy.** The result contains differences of exact statistics, so the tables must be public.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import DPMean
-    >>> from skdp.testing import replay_release
-    >>> ages = pd.DataFrame({"age": [31.0, 47.0, 52.0]})
-    >>> replay_release(DPMean(bounds=(0, 100)), ages, ages[:2]).passed
-    True
-    """
-
+    # One row per draw; `difference` is the distance of the numbers in the norm of the
+    # sampler, for scores the largest change minus the smallest.
     draws: pd.DataFrame
+    # Stated guarantee, for the relation of the two tables.
     guarantee: PrivacyGuarantee
+    # Loss of all draws at the delta of the guarantee; inf if it is not bounded.
     epsilon: float
     findings: tuple[str, ...]
 
     @property
-    def passed(self) -> bool:  # numpydoc ignore=RT01
+    def passed(self) -> bool:
         """True if there are no findings for these two tables."""
         return not self.findings
 
@@ -234,70 +210,19 @@ def replay_release(
 
     All draws have the same results in both runs: the same choices, and the same sums of statistics and noise. Every
     value that is computed from released numbers must therefore be equal in both runs, and the numbers before the noise
-    show the sensitivity. A wrong sensitivity is detected in a single run (gray-box auditing, [1]_). The losses of the
-    draws are added up and compared with the guarantee.
+    show the sensitivity. A wrong sensitivity is detected in a single run (gray-box auditing, arXiv:2602.17454). The
+    losses of the draws are added up and compared with the guarantee, by default the attribute ``guarantee_`` or
+    ``guarantee`` of the result.
 
-    Parameters
-    ----------
-    release : estimator or callable
-        Estimator whose `fit` releases statistics, or function from a table to a result. The noise must be drawn by the
-        samplers of `skdp.randomness`, and added without other operations: ``numbers + noise`` for arrays, or
-        ``number + noise.item()``. The effect of other noise is a finding.
-    X : dataframe or ndarray
-        Public table. The last column is the target of an estimator that requires a target.
-    neighbor : dataframe or ndarray
-        Neighboring table: with one row (or the rows of one person) added or removed at the end, or with one row
-        replaced.
-    guarantee : PrivacyGuarantee, default=None
-        Claimed guarantee. If None, the attribute ``guarantee_`` or ``guarantee`` of the result.
-    random_state : int, default=0
-        Seed of an estimator. A function must use its own seed, so that each call draws the same noise.
+    `release` is an estimator, or a function from a table to a result with its own seed. The noise must be drawn by the
+    samplers of `skdp.randomness`, and added without other operations: ``numbers + noise`` for arrays, or
+    ``number + noise.item()``. The effect of other noise is a finding. The neighbor has one row (or the rows of one
+    person) added or removed at the end, or one row replaced. Both tables are public.
 
-    Returns
-    -------
-    Replay
-        Draws, their losses, and contradictions to the guarantee.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no guarantee, or the release of both tables fails.
-
-    See Also
-    --------
-    skdp.evaluation.audit_epsilon : Lower bound on the epsilon of any release.
-
-    Notes
-    -----
-    **Privacy.** The tables must be public. The ledger of an estimator is not charged. A pass means that the noise is
-    large enough for these two tables; other tables may have larger differences. A replay does not detect samplers with
-    wrong probabilities, or differences between the tables that have no effect in this run. If another generator chooses
-    rows at random, the choice must be the same for rows of both tables.
-
-    Both runs must add the same amount of noise to the same number of numbers. A count that is released only if a value
-    occurs is therefore a finding; check the threshold of such a release by its probabilities. A random choice of rows
-    is treated as known, so privacy amplification by sampling is not considered.
-
-    References
-    ----------
-    .. [1] Privacy in theory, bugs in practice: grey-box auditing of differential privacy libraries (2026).
-       arXiv:2602.17454.
-
-    Examples
-    --------
-    A sum of ages up to 100, with noise for ages up to 50:
-
-    >>> from fractions import Fraction
-    >>> import numpy as np
-    >>> from skdp import PrivacyGuarantee
-    >>> from skdp.randomness import SeededSource, discrete_laplace
-    >>> from skdp.testing import replay_release
-    >>> def noisy_sum(ages):
-    ...     return ages.sum() + discrete_laplace(SeededSource(0), Fraction(50), 1)
-    >>> claim = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
-    >>> replay = replay_release(noisy_sum, np.array([20, 30, 100]), np.array([20, 30]), guarantee=claim)
-    >>> replay.epsilon, replay.findings
-    (2.0, ('the draws lose epsilon 2 together, more than the stated 1',))
+    A pass means that the noise is large enough for these two tables. Samplers with wrong probabilities are not
+    detected, nor differences without an effect in this run. Both runs must add the same amount of noise to the same
+    number of numbers, so a count that is released only if a value occurs is a finding: check its threshold by its
+    probabilities. A random choice of rows is treated as known: sampling amplifies nothing.
     """
     if isinstance(X, tuple):
         raise TypeError(

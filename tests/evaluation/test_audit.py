@@ -233,7 +233,7 @@ class TestCurators:
 
     @pytest.mark.parametrize("estimator", [skdp.DPStandardScaler(bounds=[[0, 1]]), skdp.DPMean(bounds=(0, 1))])
     def test_estimator_itself_raises_an_error_with_advice(self, estimator):
-        with pytest.raises(TypeError, match=f"got {type(estimator).__name__}. Use skdp.testing.replay_release"):
+        with pytest.raises(TypeError, match=f"got {type(estimator).__name__}. Use skdp.testing.check_curator"):
             audit_epsilon(estimator, NUMBERS, n_draws=5_000)
         with pytest.raises(TypeError, match="must be a local transformer or a function, got Pipeline"):
             audit_epsilon(make_pipeline(estimator), NUMBERS)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, DPMean
+from skdp import DPColumnSynthesizer, DPLogisticRegression, DPMarginalSynthesizer, DPMean
 from skdp.domain import Interval
 from skdp.privacy import BudgetExceeded
 from skdp.randomness import SecureSource
@@ -96,6 +96,23 @@ def test_protected_values_in_the_output_of_transform_are_found(estimator):
 def test_each_fault_is_found_by_its_check(mistaken, check):
     with pytest.raises(AssertionError):
         dict(curator_checks(mistaken(bounds=(0, 1)), X))[check]()
+
+
+class CountingLabels(DPLogisticRegression):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.n_ill_ = int(np.sum(y))
+        return self
+
+
+@pytest.mark.filterwarnings("ignore:The noise exceeds the effects:UserWarning")
+def test_noise_of_protected_values_is_replayed_with_other_values():
+    table = X.assign(ill=np.arange(30) % 3 == 1)
+    model = CountingLabels(protect="target", classes=[False, True])
+    with pytest.raises(AssertionError, match="must cover the last of 30 rows, got: n_ill_: differs"):
+        dict(curator_checks(model, table))["check_noise"]()
+    (correct,) = CountingLabels.__bases__
+    dict(curator_checks(correct(**model.get_params()), table))["check_noise"]()
 
 
 @pytest.mark.usefixtures("repeatable_draws")
