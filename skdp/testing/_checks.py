@@ -411,7 +411,8 @@ def _replace_last_values(X: pd.DataFrame, columns: list[Any], size: int) -> Any:
     if not differs.any():
         raise SkipTest(f"all rows have the same values of {columns}")
     neighbor = X[:size].copy()
-    neighbor.iloc[-1, X.columns.get_indexer(columns)] = values.iloc[differs.argmax()]
+    rows = [*range(size - 1), int(differs.argmax())]
+    neighbor[columns] = values.iloc[rows].set_axis(neighbor.index)
     return neighbor
 
 
