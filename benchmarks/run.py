@@ -21,9 +21,10 @@ Rules of a script:
 
 Cells run in a process of their own with one thread for linear algebra. The code of `skdp` comes from PYTHONPATH (or the
 installed package), the scripts from this folder. Without options, rows are appended to `results/NAME.csv`, and a cell
-with rows of the same commit is not run again. With --against, each cell runs on COMMIT and on the current code, one
-after the other, and the rows go to `results/NAME-against-COMMIT.csv`, which is not committed. With --quick, one seed
-and one epsilon run on small tables, and nothing is kept.
+with rows of the same commit is not run again; at the end, only the newest rows of each table and method stay. With
+--against, each cell runs on COMMIT and on the current code, one after the other, and the rows go to
+`results/NAME-against-COMMIT.csv`, which is not committed. With --quick, one seed and one epsilon run on small tables,
+and nothing is kept.
 """
 
 from __future__ import annotations
@@ -282,6 +283,13 @@ class ResultFile:
                 frame = pd.DataFrame(rows, columns=COLUMNS)
                 frame.to_csv(self.path, mode="a", header=False, index=False)
 
+    def keep_newest(self, script: ModuleType) -> None:
+        """Drop rows that no page shows: of earlier commits, and of removed methods."""
+        newest = select_newest(read_rows(self.rows), script).index
+        if self.path is not None and len(newest) < len(self.rows):
+            rows = pd.DataFrame([self.rows[index] for index in newest], columns=COLUMNS)
+            rows.to_csv(self.path, index=False)
+
     def find_done(self, commit: str) -> set[tuple[str, ...]]:
         """Return the cells that have rows of a commit."""
         return {
@@ -498,6 +506,8 @@ def main() -> None:
         cells = list_cells(script, quick=options.quick, n_seeds=options.seeds)
         tasks = options.tasks or script.TASKS
         run_cells([cell for cell in cells if cell.task in tasks], teams, results)
+        if options.against is None:
+            results.keep_newest(script)
 
     frame = read_rows(results.rows)
     frame = frame[frame["commit"].isin(commits)]

@@ -68,7 +68,7 @@ def test_cell_of_each_benchmark_runs(name, monkeypatch):
             assert "skipped" in answer or not any(map(math.isnan, answer["metrics"].values())), answer
 
 
-def test_select_newest_keeps_rivals_of_older_commits_and_drops_removed_methods():
+def test_only_newest_rows_of_rivals_and_methods_of_the_script_stay(tmp_path):
     rows = [
         {"task": "means", "table": table, "method": method, "epsilon": 1, "seed": 0, "commit": commit, "value": value}
         for value, (table, method, commit) in enumerate(
@@ -90,6 +90,10 @@ def test_select_newest_keeps_rivals_of_older_commits_and_drops_removed_methods()
         ["wine", "own", "b", 3],
     ]
     assert "rival  a        1" in run.format_pivots(newest)
+    results = run.ResultFile(tmp_path / "means.csv")
+    results.rows = frame.to_dict("records")
+    results.keep_newest(script)
+    pd.testing.assert_frame_equal(pd.read_csv(results.path), newest.reset_index(drop=True), check_dtype=False)
 
 
 def test_growth_states_exponents_and_the_largest_size(tmp_path):
