@@ -460,7 +460,7 @@ class CentralStatistic(CentralEstimator):
             self.guarantee_ = replace(self.guarantee_, method=method)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first plan has warned
-                plan = self._plan(rows, search.rest, limits)
+                plan = self._replan(plan, rows, search.rest, limits)
             del rows
         self._release(plan, source)
         if limits is None:
@@ -597,6 +597,12 @@ class CentralStatistic(CentralEstimator):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Check the parameters and the table, and compute exact statistics; all errors are raised here."""
         raise NotImplementedError
+
+    def _replan(
+        self, plan: Plan, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan:
+        """Plan again with the bounds that were found; `plan` has the placeholder."""
+        return self._plan(rows, budget, bounds)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Draw noise, and set the fitted attributes."""

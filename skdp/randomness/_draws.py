@@ -164,6 +164,9 @@ def bernoulli_of_digits(
         block = out[start : start + BLOCK]
         drawn = source.bytes(block.size)
         np.less(drawn, first, out=block)
+        # Most of the small draws have no tie, which bytes find fastest.
+        if first not in drawn.tobytes():
+            continue
         tied = np.flatnonzero(drawn == first)
         index = 1
         while tied.size and (bound := digit(index)) is not None:

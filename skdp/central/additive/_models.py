@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,11 +168,17 @@ class AdditiveModel(SupervisedStatistic):
     def _select_bounded(self, rows: Batches) -> Batches:
         return rows.select(self._list_numbers(rows))
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self,
+        rows: Batches,
+        budget: PrivacyBudget,
+        bounds: Any,
+        before: Plan | None = None,
+    ) -> Plan:
         """Encode the columns by declared values, or by many narrow cells between bounds, and read the target.
 
         `bounds` are the bounds of columns of numbers and, in regression, of the target. `_release` merges the cells
-        into bins.
+        into bins. Columns with the cells of a plan `before` are not encoded again.
         """
         features = self._select_features(rows).table
         numbers = self._list_numbers(rows)
@@ -183,9 +188,8 @@ class AdditiveModel(SupervisedStatistic):
         warn_of_objects(select_columns(features, numbers))
         bounds = parse_bounds(bounds, bounded) if bounded else np.zeros((0, 2))
         attributes: dict[Any, Any] = {}
-        cut = cache(cut_finely)  # columns often have equal bounds
         for name, (low, high) in zip(numbers, bounds.tolist(), strict=False):
-            attributes[name] = cut(low, high)
+            attributes[name] = cut_finely(low, high)
         if declared_names:
             table = select_columns(features, declared_names)
             declared = declared_domain(table, self.categories, "categories")
@@ -200,17 +204,32 @@ class AdditiveModel(SupervisedStatistic):
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         targets, target = self._read_target(rows, bounds)
-        codes = encode_by_bins(features, domain, self.handle_unknown)
+        old_domain, codes = ({}, {}) if before is None else before.exact[:2]
+        changed = [
+            name for name in domain.columns if old_domain.get(name) != domain[name]
+        ]
+        if changed:
+            encoded = encode_by_bins(
+                select_columns(features, changed),
+                domain.select(changed),
+                self.handle_unknown,
+            )
+            codes = codes | dict(zip(changed, encoded, strict=True))
         exact = domain, codes, numbers, budget.of_a_row, targets, target
         return Plan.from_gaussian(exact, budget, "noisy sums by bin")
+
+    def _replan(
+        self, plan: Plan, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan:
+        return self._plan(rows, budget, bounds, plan)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Merge cells into bins by noisy counts, fit a function of the bins of each column, and set attributes."""
         domain, codes, numbers, budget, targets, target = plan.exact
         start = self._start(targets, target, budget, source)
         counts = []
-        for column_codes, size in zip(codes, domain.sizes, strict=True):
-            counts.append(np.bincount(column_codes, minlength=size + 1)[:size])
+        for name, size in zip(domain.columns, domain.sizes, strict=True):
+            counts.append(np.bincount(codes[name], minlength=size + 1)[:size])
         # A record is in one cell of each column, so it changes the counts by the root of the
         # number of columns in L2 norm.
         noise = Noise.gaussian(budget.mu_squared * BINS_FRACTION, len(domain.columns))
@@ -218,8 +237,8 @@ class AdditiveModel(SupervisedStatistic):
         bins = merge_to_bins(domain, numbers, counts, sizes, noise, source)
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned = []
-        for column_codes, column in zip(codes, bins, strict=True):
-            binned.append(column.bins_of_cells.astype(np.int16)[column_codes])
+        for name, column in zip(domain.columns, bins, strict=True):
+            binned.append(column.bins_of_cells.astype(np.int16)[codes[name]])
         self.n_iter_ = MAX_EPOCHS if sizes[0] > MIN_BINS else MIN_EPOCHS
         self.intercept_, functions = backfit(
             binned, targets, bins, start, self.n_iter_, source
@@ -229,7 +248,7 @@ class AdditiveModel(SupervisedStatistic):
         # The bins of numbers have the bounds that a release found.
         self.domain_ = copy_guarantee(found, self.categories, self.bounds)
         values = [function.values - function.mean for function in functions]
-        errors = [function.std_errors_with_mean() for function in functions]
+        errors = [function.compute_std_errors() for function in functions]
         if len(self.intercept_) == 1:
             # One output: the logit of the second class, or the expected target.
             values = [column[..., 0] for column in values]
