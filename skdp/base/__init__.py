@@ -20,6 +20,14 @@ from skdp.base._input import to_array as to_array
 from skdp.base._input import to_float_columns as to_float_columns
 from skdp.base._input import to_single_column as to_single_column
 from skdp.base._input import warn_of_levels as warn_of_levels
+from skdp.base._intervals import LAPLACE as LAPLACE
+from skdp.base._intervals import NORMAL as NORMAL
+from skdp.base._intervals import ConfidenceInterval as ConfidenceInterval
+from skdp.base._intervals import ErrorDistribution as ErrorDistribution
+from skdp.base._intervals import Estimate as Estimate
+from skdp.base._intervals import check_design_effect as check_design_effect
+from skdp.base._intervals import find_binomial_interval as find_binomial_interval
+from skdp.base._intervals import find_score_interval as find_score_interval
 from skdp.base._messages import collect_output as collect_output
 from skdp.base._messages import find_stack_level as find_stack_level
 from skdp.base._messages import show_progress as show_progress

@@ -14,6 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import Floats, Indices, Integers
 from skdp.base import (
     Bounds,
+    ConfidenceInterval,
+    ErrorDistribution,
+    Estimate,
     check_choice,
     check_confidence_level,
     declares_missing,
@@ -35,7 +38,6 @@ from skdp.central._ranges import (
 from skdp.central._sums import GRID, NoisySums, sum_by_cells, sum_columns
 from skdp.central.statistics import (
     Batches,
-    Estimate,
     Noise,
     declared_domain,
     is_ordered,
@@ -321,8 +323,7 @@ class DPHistogram(WeightedStatistic):
                 )
             labels, counts, std_error = self._levels[level]
             domain = Domain({level: labels})
-        confidence = check_confidence_level(self.confidence_level)
-        lower, upper = count_interval(counts, std_error, confidence)
+        lower, upper = self._find_intervals(counts, std_error)
         table = dict(zip(_COLUMNS, (counts, std_error, lower, upper), strict=True))
         return make_frame(domain, table, self._library)
 
@@ -366,9 +367,15 @@ class DPHistogram(WeightedStatistic):
         tree = Hierarchy.even(self.counts_.size, self.branching_)
         variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
         std_error = math.sqrt(variance_of_level * tree.variance(in_range))
-        level = check_confidence_level(self.confidence_level)
-        lower, upper = count_interval(total, std_error, level)
+        lower, upper = self._find_intervals(total, std_error)
         return Estimate(total, std_error, lower.item(), upper.item())
+
+    def _find_intervals(self, counts: Any, std_error: Any) -> ConfidenceInterval:
+        """Return the intervals of counts."""
+        level = check_confidence_level(self.confidence_level)
+        is_gaussian = "Gaussian" in self.guarantee_.mechanism
+        distribution = ErrorDistribution(is_laplace=not is_gaussian)
+        return count_interval(counts, std_error, level, distribution)
 
 
 def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
@@ -380,7 +387,8 @@ def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> 
     tree = plan_hierarchy(domain.size, budget, method)
     std_error = count_std(budget, len(tree.sizes))
     std_error *= math.sqrt(tree.cell_variances.max())
-    lower, upper = count_interval(0, std_error, level)
+    distribution = Noise.from_budget(budget).distribution
+    lower, upper = count_interval(0, std_error, level, distribution)
     return float(upper - lower) / 2
 
 

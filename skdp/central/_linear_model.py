@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
-from statistics import NormalDist
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
 from skdp.base import (
+    NORMAL,
     Bounds,
     ColumnLike,
     ColumnName,
@@ -288,9 +288,10 @@ class LinearModel(SupervisedStatistic):
             columns=["estimate", "noise_std_error", "sampling_std_error"],
         )
         table["std_error"] = np.hypot(table.iloc[:, 1], table.iloc[:, 2])
-        margins = NormalDist().inv_cdf((1 + level) / 2) * table["std_error"]
-        table["lower"] = table["estimate"] - margins
-        table["upper"] = table["estimate"] + margins
+        interval = NORMAL.confidence_interval(
+            table["estimate"], table["std_error"], level
+        )
+        table["lower"], table["upper"] = interval
         return table if self.fit_intercept else table.iloc[1:]
 
     def _name_terms(self) -> str:

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Integers
-from skdp.base import parse_bounds
+from skdp.base import Estimate, parse_bounds
 from skdp.central._sums import read_values, read_weights, warn_of_objects
 from skdp.central.statistics import (
     Batches,
-    Estimate,
     encode_columns,
     join_codes,
     select_columns,

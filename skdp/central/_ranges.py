@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers, Mask
+from skdp.base import ConfidenceInterval, ErrorDistribution
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Noise,
-    bound_quantile,
     to_float,
 )
 from skdp.domain import Categories, Domain, Interval, has_single_values
@@ -335,12 +335,13 @@ def count_interval(
     counts: float | NDArray[Any],
     std_error: float | Floats,
     level: float,
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the lower and upper bounds of confidence intervals of noisy counts or sums of weights."""
-    margin = bound_quantile(level) * np.asarray(std_error)
+    distribution: ErrorDistribution,
+) -> ConfidenceInterval:
+    """Return confidence intervals of noisy counts or sums of weights."""
     if np.asarray(counts).dtype.kind == "f":  # sums of weights
-        return counts - margin, counts + margin
+        return distribution.confidence_interval(counts, std_error, level)
     # The margin is rounded up, because true counts are integers. A noisy count may be an
     # estimate that was rounded by less than 1.
+    margin = distribution.quantile(level) * np.asarray(std_error)
     margin = np.ceil(np.minimum(margin, MAX_NOISY_COUNT)).astype(np.int64)
-    return counts - margin, counts + margin
+    return ConfidenceInterval(counts - margin, counts + margin)

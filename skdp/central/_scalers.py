@@ -11,12 +11,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import Tags
 
 from skdp._arrays import Floats, Mask
-from skdp.base import Bounds, check_choice, check_flag, parse_bounds, parse_ends
+from skdp.base import NORMAL, Bounds, check_choice, check_flag, parse_bounds, parse_ends
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
 from skdp.central._quantiles import plan_quantiles, read_probability
 from skdp.central._sums import (
@@ -193,7 +192,7 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
     # bound of a 95 % interval is the root of the lower bound of the variance. The root is
     # concave, so the upper bound of the symmetric interval covers, too. For small errors,
     # both are equal.
-    z = norm.ppf(0.975)
+    z = NORMAL.quantile(0.95)
     lower_ends = np.sqrt(np.maximum(roots**2 - z * variance_errors, 0))
     return (roots - lower_ends) / z
 

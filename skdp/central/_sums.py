@@ -13,11 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers, Mask
-from skdp.base import parse_bounds, to_float_columns
+from skdp.base import Estimate, parse_bounds, to_float_columns
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
-    Estimate,
     Noise,
     encode_columns,
     join_codes,

@@ -8,13 +8,14 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from numbers import Integral, Real
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 from sklearn.base import clone
 
+from skdp.base import NORMAL
 from skdp.central import DPHistogram, planned_half_width
 from skdp.domain import Domain
 from skdp.local import OracleEncoder
@@ -24,7 +25,7 @@ from skdp.survey import ReportDesign
 
 # Coverage of the intervals, and half their width in standard errors.
 LEVEL = 0.95
-Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+Z = NORMAL.quantile(LEVEL)
 
 
 def plan_epsilon(
@@ -257,7 +258,7 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
     if first == second:
         raise ValueError(f"`rates` must be distinct for a test, got {rates!r}.")
     # A significant estimate on the wrong side is neglected.
-    return "difference", abs(second - first) * Z / (Z + NormalDist().inv_cdf(power))
+    return "difference", abs(second - first) * Z / (Z + ndtri(power))
 
 
 def _is_number(value: Any) -> bool:

@@ -15,12 +15,18 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
-from scipy import stats
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import check_cv, cross_validate
 from sklearn.utils import check_consistent_length, get_tags
 
-from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed, on_one_thread
+from skdp.base import (
+    ColumnLike,
+    ErrorDistribution,
+    TableLike,
+    check_row_order,
+    draw_seed,
+    on_one_thread,
+)
 from skdp.local import OnFitOnly, PosteriorFeatures
 from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
@@ -418,8 +424,10 @@ def summarize_splits(curve: pd.DataFrame) -> pd.DataFrame:
     n = table["count"]
     variance = (1 / n.where(n > 1) + grouped["ratio"].mean()) * table["var"]
     table["std_error"] = np.sqrt(variance)
-    margin = stats.t.ppf(0.975, (n - 1).clip(lower=1)) * table["std_error"]
-    table["lower"], table["upper"] = table["mean"] - margin, table["mean"] + margin
+    distribution = ErrorDistribution((n - 1).clip(lower=1).to_numpy())
+    table["lower"], table["upper"] = distribution.confidence_interval(
+        table["mean"], table["std_error"], 0.95
+    )
     columns = ["mean", "std_error", "lower", "upper", "n_pairs"]
     return table.rename(columns={"count": "n_pairs"})[columns].reset_index()
 

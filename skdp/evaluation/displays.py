@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import AxesLike, ColumnName, check_choice
+from skdp.base import NORMAL, AxesLike, ColumnName, check_choice
 from skdp.domain import Interval, make_edge_array
 from skdp.evaluation._privacy_curve import (
     check_curve,
@@ -874,7 +874,7 @@ def _select_bins(shape: Any, bins: Any) -> tuple[Any, Any]:
     """
     values = shape.values.reshape(len(shape.values), -1)[bins]
     std_errors = shape.std_error.reshape(len(shape.values), -1)[bins]
-    return values, 1.96 * std_errors
+    return values, NORMAL.quantile(0.95) * std_errors
 
 
 def _draw_steps(axes: Any, shape: Any) -> None:

@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
 from skdp._arrays import Bytes, Indices, Integers
 from skdp.base import (
+    NORMAL,
     CallCounter,
     ColumnLike,
     TableLike,
@@ -597,14 +597,14 @@ def estimate_words(
     variances += n_reports * proportions * (1 - proportions) * sampling
     errors = np.sqrt(variances) * n / n_reports
     counts = counts * n / n_reports
-    margins = ndtri((1 + confidence_level) / 2) * errors
+    lower, upper = NORMAL.confidence_interval(counts, errors, confidence_level)
     table = pd.DataFrame(
         {
             "value": pd.Series([coder.decode(word) for word in words], dtype=object),
             "count": counts,
             "std_error": errors,
-            "lower": counts - margins,
-            "upper": counts + margins,
+            "lower": lower,
+            "upper": upper,
         }
     )
     return table.sort_values("count", ascending=False, kind="stable")

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import (
+    NORMAL,
     Bounds,
     TableLike,
     apply_set_output,
@@ -200,8 +200,7 @@ class NumberField(Field):
         variance = max(noise.min(), squares / (n - 1)) if n > 1 else noise.max()
         std_error = math.sqrt(variance / n)
         level = check_confidence_level(confidence_level)
-        margin = NormalDist().inv_cdf((1 + level) / 2) * std_error
-        row = [mean, std_error, mean - margin, mean + margin]
+        row = [mean, std_error, *NORMAL.confidence_interval(mean, std_error, level)]
         return pd.DataFrame([row], index=index, columns=MEAN_COLUMNS)
 
     def _compute_noise_variances(self) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, fields
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -15,6 +14,7 @@ from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnLike,
     ColumnName,
+    Estimate,
     Label,
     Privileged,
     TableLike,
@@ -40,7 +40,6 @@ from skdp.metrics._rates import (
     COMPARISONS,
     RATES,
     Groups,
-    RateEstimate,
     RateSums,
     compare_extremes,
     compare_with_privileged,
@@ -635,7 +634,7 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
     estimates = estimate_rates(sums, level)
     for row, (metric, (definition, _)) in enumerate(RATES.items()):
         for group, name in enumerate(groups.names):
-            lines.append((metric, definition, name, *astuple(estimates[row, group])))
+            lines.append((metric, definition, name, *estimates.select((row, group))))
     n_groups = len(groups.names)
     # Comparisons require at least two groups.
     if n_groups > 1:
@@ -648,8 +647,8 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
             texts = WITHOUT_PRIVILEGED
         for metric, (definition, names, is_ratio) in COMPARISONS.items():
             estimate = compare(names, is_ratio)
-            lines.append((metric, definition.format(**texts), None, *astuple(estimate)))
-    numbers = [field.name for field in fields(RateEstimate)]
+            lines.append((metric, definition.format(**texts), None, *estimate))
+    numbers = list(Estimate._fields)
     table = pd.DataFrame(lines, columns=["metric", "definition", "group", *numbers])
     # The dtype object keeps None and tuples of values.
     table["group"] = pd.Series([group for _, _, group, *_ in lines], dtype=object)

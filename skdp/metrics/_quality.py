@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
-from statistics import NormalDist
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats
-from skdp.base import check_confidence_level, check_flag
+from skdp.base import NORMAL, check_confidence_level, check_flag
 from skdp.tables import choose_library, convert_frame, is_frame
 
 # The largest coefficient of variation of each letter, see `grade_estimates`.
@@ -95,7 +94,7 @@ def grade_estimates(
     2   <NA>        NaN   <NA>   <NA>       F
     """
     check_flag("suppress", suppress)
-    z = NormalDist().inv_cdf((1 + check_confidence_level(confidence_level)) / 2)
+    z = NORMAL.quantile(check_confidence_level(confidence_level))
     if not is_frame(table):
         raise TypeError(f"`table` must be a dataframe, got {type(table).__name__}.")
     frame = nw.from_native(table, eager_only=True).to_pandas().copy()

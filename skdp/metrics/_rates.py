@@ -9,14 +9,13 @@ Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from statistics import NormalDist
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 
 from skdp._arrays import Floats, Indices, Mask
+from skdp.base import NORMAL, Estimate, find_binomial_interval
 
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
@@ -54,26 +53,6 @@ COMPARISONS: dict[str, tuple[str, tuple[str, ...], bool]] = {
         False,
     ),
 }
-
-
-@dataclass(frozen=True)
-class RateEstimate:
-    """Estimates, standard errors and intervals, as arrays of the same shape."""
-
-    value: Any
-    std_error: Any
-    lower: Any
-    upper: Any
-
-    def __getitem__(self, index: Any) -> RateEstimate:
-        fields = self.value, self.std_error, self.lower, self.upper
-        return RateEstimate(*(field[index] for field in fields))
-
-    def clip(self, low: Any, high: Any) -> RateEstimate:
-        """Clip the interval to [low, high]; an endpoint that is nan becomes low or high."""
-        lower = np.where(np.isnan(self.lower), low, np.clip(self.lower, low, high))
-        upper = np.where(np.isnan(self.upper), high, np.clip(self.upper, low, high))
-        return replace(self, lower=lower, upper=upper)
 
 
 @dataclass(frozen=True)
@@ -205,19 +184,19 @@ class Rates:
 
     # Intervals may extend below 0 and above 1 because of the noise of reports, and are
     # infinite for a group that may have no rows.
-    unclipped: RateEstimate
+    unclipped: Estimate
     # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
     covariance: Floats
 
     @property
-    def clipped(self) -> RateEstimate:
+    def clipped(self) -> Estimate:
         """Rates with intervals that are clipped to possible values."""
         return self.unclipped.clip(0, 1)
 
     def select(self, names: Iterable[str]) -> Rates:
         """Return some of the rates."""
         index = [list(RATES).index(name) for name in names]
-        return Rates(self.unclipped[index], self.covariance[index])
+        return Rates(self.unclipped.select(index), self.covariance[index])
 
 
 @IGNORE_DIVISION
@@ -233,7 +212,7 @@ def score_rates(sums: RateSums, level: float) -> Rates:
     # A rate t is in the interval if ``numerator - t * denominator``, whose mean is 0, is at
     # most z standard errors from 0: between the roots of a quadratic function of ``t -
     # raw_rate``.
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = NORMAL.quantile(level)
     constant, linear, squared = z**2 * (
         np.diagonal(coefficients, axis1=2, axis2=3) + sums.added_variance
     )
@@ -248,7 +227,7 @@ def score_rates(sums: RateSums, level: float) -> Rates:
     margin = np.where(raw_rate == rate, 0, z * std_error)
     lower = np.where(is_bounded, np.fmin(raw_rate + lower, rate - margin), -np.inf)
     upper = np.where(is_bounded, np.fmax(raw_rate + upper, rate + margin), np.inf)
-    estimate = RateEstimate(rate, std_error, lower, upper)
+    estimate = Estimate(rate, std_error, lower, upper)
     return Rates(estimate, covariance)
 
 
@@ -259,7 +238,7 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Float
     return (linear - root) / squared, (linear + root) / squared
 
 
-def estimate_rates(sums: RateSums, level: float) -> RateEstimate:
+def estimate_rates(sums: RateSums, level: float) -> Estimate:
     """Estimate rates, with Clopper-Pearson intervals of rates of true groups; shape (n_rates, n_groups)."""
     rates = score_rates(sums, level).clipped
     effect = sums.exact_effect
@@ -267,25 +246,20 @@ def estimate_rates(sums: RateSums, level: float) -> RateEstimate:
         return rates
     # The Wilson interval of a rate of 0.0035 covers in only 84 % of samples of 50 rows.
     # Comparisons use score intervals because the coverage of MOVER depends on them.
-    tail = (1 - level) / 2
     # Weighted rows count as fewer rows (Korn and Graubard 1998).
     selected = sums.numerator / effect
     unselected = (sums.denominator - sums.numerator) / effect
-    # betaincinv requires positive parameters.
-    lower = betaincinv(np.maximum(selected, MIN_ROWS), unselected + 1, tail)
-    upper = betaincinv(selected + 1, np.maximum(unselected, MIN_ROWS), 1 - tail)
-    lower = np.where(selected > 0, lower, 0)
-    upper = np.where(unselected > 0, upper, 1)
-    return replace(rates, lower=lower, upper=upper)
+    lower, upper = find_binomial_interval(selected, unselected, level)
+    return rates._replace(lower=lower, upper=upper)
 
 
 def compare_with_privileged(
     rates: Rates, names: Sequence[str], is_ratio: bool
-) -> RateEstimate:
+) -> Estimate:
     """Compare some rates of group 0 (unprivileged) with group 1 (privileged)."""
     compare = divide_rates if is_ratio else average_differences
     pair = np.array([0]), np.array([1])
-    return compare(rates.select(names), *pair)[0]
+    return compare(rates.select(names), *pair).select(0)
 
 
 def make_simultaneous(level: float, n_groups: int) -> float:
@@ -297,7 +271,7 @@ def make_simultaneous(level: float, n_groups: int) -> float:
 @IGNORE_DIVISION
 def compare_extremes(
     pairwise: Rates, simultaneous: Rates, names: Sequence[str], is_ratio: bool
-) -> RateEstimate:
+) -> Estimate:
     """Compare the largest rate with the smallest, by intervals of one pair and of all pairs of groups.
 
     `pairwise` has the confidence level for one pair, and `simultaneous` for all pairs together. Differences are
@@ -315,7 +289,7 @@ def compare_extremes(
         high = divide_rates(simultaneous, *pairs).upper.min()
         values = pairwise.unclipped.value
         ratio = values.min() / values.max()
-        return RateEstimate(ratio, np.nan, low, high).clip(0, 1)
+        return Estimate(ratio, np.nan, low, high).clip(0, 1)
     differences = []
     for name in names:
         one, all_pairs = pairwise.select([name]), simultaneous.select([name])
@@ -323,7 +297,7 @@ def compare_extremes(
         upper = average_differences(one, *pairs).upper.max()
         width = np.ptp(one.unclipped.value)
         differences.append((width, np.nan, max(lower, 0.0), upper))
-    return RateEstimate(*np.mean(differences, axis=0))
+    return Estimate(*np.mean(differences, axis=0))
 
 
 @IGNORE_DIVISION
@@ -350,7 +324,7 @@ def _combine_errors(first: Any, second: Any, correlation: Any) -> Floats:
 
 
 @IGNORE_DIVISION
-def average_differences(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
+def average_differences(rates: Rates, first: Indices, second: Indices) -> Estimate:
     """Average the differences of all rates of pairs of groups, with MOVER intervals; shape (n_pairs,).
 
     `first` and `second` are the indices of the two groups of each pair.
@@ -358,7 +332,7 @@ def average_differences(rates: Rates, first: Indices, second: Indices) -> RateEs
     # The distances of estimates from endpoints are combined like standard errors (Zou
     # 2007; Zou and Donner 2008). For two binomial proportions, this is method 10 of
     # Newcombe (1998).
-    a, b = rates.unclipped[:, first], rates.unclipped[:, second]
+    a, b = (rates.unclipped.select((slice(None), group)) for group in (first, second))
     rho = _correlate_rates(rates, first, second)
     error = _combine_errors(a.std_error, b.std_error, rho)
     down = _combine_errors(a.value - a.lower, b.upper - b.value, rho)
@@ -369,20 +343,22 @@ def average_differences(rates: Rates, first: Indices, second: Indices) -> RateEs
         np.hypot.reduce(distance) / n_rates for distance in (error, down, up)
     )
     mean = (a.value - b.value).mean(axis=0)
-    estimate = RateEstimate(mean, mean_error, mean - mean_down, mean + mean_up)
+    estimate = Estimate(mean, mean_error, mean - mean_down, mean + mean_up)
     # The interval contains possible differences only.
-    a, b = rates.clipped[:, first], rates.clipped[:, second]
+    a, b = (rates.clipped.select((slice(None), group)) for group in (first, second))
     smallest, largest = a.lower - b.upper, a.upper - b.lower
     return estimate.clip(smallest.mean(axis=0), largest.mean(axis=0))
 
 
 @IGNORE_DIVISION
-def divide_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
+def divide_rates(rates: Rates, first: Indices, second: Indices) -> Estimate:
     """Compute ratios of the only rate of pairs of groups, with MOVER-R intervals; shape (n_pairs,).
 
     `first` and `second` are the indices of the two groups of each pair.
     """
-    top, bottom = rates.clipped[:, first], rates.clipped[:, second]
+    top, bottom = (
+        rates.clipped.select((slice(None), group)) for group in (first, second)
+    )
     rho = _correlate_rates(rates, first, second)
     a, b = top.value, bottom.value
     value = a / b
@@ -403,4 +379,4 @@ def divide_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
     is_bounded = np.isfinite(ends[:, first]) & np.isfinite(ends[:, second])
     lower = np.where(is_bounded, lower, top.lower / bottom.upper)
     upper = np.where(is_bounded, upper, top.upper / bottom.lower)
-    return RateEstimate(value, error, lower, upper).clip(0, np.inf)[0]
+    return Estimate(value, error, lower, upper).clip(0, np.inf).select(0)

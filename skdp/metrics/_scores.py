@@ -350,5 +350,5 @@ def _score_group(
         denominator[:, np.newaxis],
         covariance[:, :, np.newaxis, np.newaxis],
     )
-    rates = score_rates(sums, level).clipped[:, 0]
-    return pd.DataFrame({"metric": metrics, "score": scores, **vars(rates)})
+    rates = score_rates(sums, level).clipped.select((slice(None), 0))
+    return pd.DataFrame({"metric": metrics, "score": scores, **rates._asdict()})

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from skdp._arrays import Floats, Indices, Mask
-from skdp.base import ColumnLike, TableLike, check_confidence_level
+from skdp.base import ColumnLike, ErrorDistribution, TableLike, check_confidence_level
 from skdp.survey._design import to_pandas
 from skdp.survey._inputs import validate_numbers, validate_weights
 from skdp.survey._proportions import (
@@ -172,6 +171,7 @@ def _make_table(
     """
     variances, degrees = estimate_variances(scores, *sample)
     std_error = np.sqrt(variances)
-    margin = stats.t.ppf((1 + confidence_level) / 2, degrees) * std_error
-    table = {"mean": mean, "std_error": std_error}
-    return pd.DataFrame(table | {"lower": mean - margin, "upper": mean + margin})
+    distribution = ErrorDistribution(degrees)
+    lower, upper = distribution.confidence_interval(mean, std_error, confidence_level)
+    table = {"mean": mean, "std_error": std_error, "lower": lower, "upper": upper}
+    return pd.DataFrame(table)

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_consistent_length
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnLike,
+    ErrorDistribution,
     OrderedScore,
     TableLike,
     check_confidence_level,
@@ -257,16 +257,15 @@ class ReportRegression(BaseEstimator):
         level = check_confidence_level(confidence_level)
         estimates = join_terms(self.intercept_, self.coef_).ravel()
         errors = join_terms(self.intercept_std_error_, self.coef_std_error_).ravel()
-        # Student's t distribution with infinite degrees of freedom is the normal one.
-        student = stats.t(self.degrees_of_freedom_)
-        margins = student.ppf((1 + level) / 2) * errors
+        distribution = ErrorDistribution(self.degrees_of_freedom_)
+        lower, upper = distribution.confidence_interval(estimates, errors, level)
         with np.errstate(divide="ignore", invalid="ignore"):
-            p_values = 2 * student.sf(np.abs(estimates) / errors)
+            p_values = distribution.p_value(estimates / errors)
         columns = {
             "estimate": estimates,
             "std_error": errors,
-            "lower": estimates - margins,
-            "upper": estimates + margins,
+            "lower": lower,
+            "upper": upper,
             "p_value": p_values,
         }
         return pd.DataFrame(columns, index=self._term_index())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skdp._arrays import Floats, Integers
-from skdp.base import ColumnName, check_confidence_level
+from skdp.base import NORMAL, ColumnName, check_confidence_level
 from skdp.synthesis._marginal import DPMarginalSynthesizer, get_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._points import PointTable, make_point_table, sum_points
@@ -157,7 +156,7 @@ def synthetic_inference(
     names = [names] if isinstance(names, str) else list(names)
     columns_used = find_columns(fitted.domain, names, "columns")
     analysis = _Analysis(fitted, statistic, columns_used)
-    quantile = NormalDist().inv_cdf((1 + level) / 2)
+    quantile = NORMAL.quantile(level)
     rows = []
     for term in range(len(analysis.terms)):
         rows.append(_infer(analysis, term, quantile))
@@ -357,7 +356,7 @@ def _infer(analysis: _Analysis, term: int, quantile: float) -> dict[str, Any]:
         std_error = math.sqrt(variance)
         p_value = float(estimate == 0)
         if std_error > 0:
-            p_value = 2 * NormalDist().cdf(-abs(estimate) / std_error)
+            p_value = float(NORMAL.p_value(estimate / std_error))
     margin = quantile * std_error
     return {
         "term": analysis.terms[term],

@@ -18,7 +18,7 @@ from skdp import (
     PrivacyLedger,
     RandomizedResponseEncoder,
 )
-from skdp.central.statistics import Estimate
+from skdp.base import Estimate
 from skdp.privacy import Mu
 from skdp.randomness import watch_draws
 from tests.conftest import often

@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from itertools import chain
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
-from skdp.base import check_confidence_level, check_flag
+from skdp.base import (
+    LAPLACE,
+    ErrorDistribution,
+    check_confidence_level,
+    check_design_effect,
+    check_flag,
+)
 from skdp.central._sums import find_ratios_within
 from skdp.central.groups._group_by import COUNT, TOTAL, DPGroupBy
-from skdp.central.statistics import bound_quantile
 
 # An interval endpoint is at least log((N - 1) odds) ranks, divided by the rate of its choice,
 # from its quantile, for N candidates and the odds of the level: N - 1 is at least this
@@ -108,8 +111,7 @@ def compare_groups(
     """
     check_flag("ratio", ratio)
     level = check_confidence_level(confidence_level)
-    if not isinstance(design_effect, Real) or not 0 <= design_effect < math.inf:
-        raise ValueError(f"`design_effect` must be a number >= 0, got {design_effect}.")
+    design_effect = check_design_effect(design_effect)
     if (second is None) == (pair is None):
         raise ValueError("Exactly one of `second` and `pair` is required.")
     releases = [first, first if second is None else second]
@@ -238,7 +240,7 @@ def _measure_quantile(groups: DPGroupBy, name: str, p: float) -> tuple[Floats, F
     # The distance of an endpoint from its quantile in ranks, each of the largest weight.
     odds = MIN_ENDPOINTS * level / (1 - level)
     ranks = 2 * math.log(odds) * max(p, 1 - p) / groups._endpoint_epsilon
-    return margin / bound_quantile(level), margin / ranks * math.sqrt(p * (1 - p))
+    return margin / LAPLACE.quantile(level), margin / ranks * math.sqrt(p * (1 - p))
 
 
 def _compare(
@@ -248,16 +250,15 @@ def _compare(
     (a, a_error, a_degrees), (b, b_error, b_degrees) = first, second
     change, error = b - a, np.hypot(a_error, b_error)
     degrees = np.minimum(a_degrees, b_degrees)
-    factor = np.fmax(t.ppf((1 + level) / 2, degrees), bound_quantile(level))
-    z = np.abs(change) / np.maximum(error, 1e-300)
-    p_value = np.maximum(2 * t.sf(z, degrees), np.exp(-math.sqrt(2) * z))
-    lower, upper = change - factor * error, change + factor * error
+    distribution = ErrorDistribution(degrees, is_laplace=True)
+    p_value = distribution.p_value(change / np.maximum(error, 1e-300))
+    lower, upper = distribution.confidence_interval(change, error, level)
     if ratio:
         with np.errstate(divide="ignore", invalid="ignore"):
             change = b / a
             error = np.hypot(b_error, change * a_error) / np.abs(a)
             a_error = np.maximum(a_error, 1e-100)
-            margin = factor * a_error / np.abs(a)
+            margin = distribution.quantile(level) * a_error / np.abs(a)
             lower, upper = find_ratios_within(change, margin, (b_error / a_error) ** 2)
     return {
         "first": a,

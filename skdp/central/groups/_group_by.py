@@ -20,6 +20,7 @@ from skdp._arrays import Floats, Integers, Mask
 from skdp.base import (
     Bounds,
     ColumnName,
+    Estimate,
     check_choice,
     check_column_name,
     check_confidence_level,
@@ -60,7 +61,6 @@ from skdp.central._sums import (
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
-    Estimate,
     Noise,
     declared_domain,
     make_frame,
@@ -819,7 +819,7 @@ class DPGroupBy(WeightedStatistic):
             counts = self._add_totals(self._round_counts(counts * unit, error[0]))
             n_values = counts * np.ones(len(bounds))
             self._moments = np.array([n_values, 0 * n_values, 0 * n_values])
-            lower, upper = count_interval(counts, error, level)
+            lower, upper = count_interval(counts, error, level, noise.distribution)
             self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
         if noisy.size:
             sums = NoisySums.of(self._add_totals(noisy), bounds, **options)

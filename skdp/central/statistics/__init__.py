@@ -10,9 +10,7 @@ from skdp.central.statistics._batches import select_columns as select_columns
 from skdp.central.statistics._batches import split_persons as split_persons
 from skdp.central.statistics._batches import without_column as without_column
 from skdp.central.statistics._calibrated_noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
-from skdp.central.statistics._calibrated_noise import Estimate as Estimate
 from skdp.central.statistics._calibrated_noise import Noise as Noise
-from skdp.central.statistics._calibrated_noise import bound_quantile as bound_quantile
 from skdp.central.statistics._calibrated_noise import choice_name as choice_name
 from skdp.central.statistics._calibrated_noise import choose as choose
 from skdp.central.statistics._calibrated_noise import to_float as to_float

@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp._arrays import Floats
-from skdp.base import find_stack_level
+from skdp.base import ErrorDistribution, find_stack_level
 from skdp.pages import warn
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, laplace_loss
 from skdp.randomness import (
@@ -24,15 +23,6 @@ from skdp.randomness import (
     permute_and_flip,
     rounded_gaussian,
 )
-
-
-class Estimate(NamedTuple):
-    """A noisy statistic, the standard deviation of its noise, and the bounds of its confidence interval."""
-
-    value: Any
-    std_error: Any
-    lower: Any
-    upper: Any
 
 
 def warn_user(message: str, page: str) -> None:
@@ -167,9 +157,12 @@ class Noise:
 
         It is also the margin of ``(z_1 - slope z_2) / sqrt(1 + slope**2)`` for the noise z of two integers.
         """
-        if self.is_gaussian:
-            return Fraction(NormalDist().inv_cdf((1 + level) / 2)) * self.std
-        return Fraction(bound_quantile(level)) * self.std
+        return Fraction(self.distribution.quantile(level)) * self.std
+
+    @property
+    def distribution(self) -> ErrorDistribution:
+        """The distribution of the noise of one integer, or of a sum of integers, in standard deviations."""
+        return ErrorDistribution(is_laplace=not self.is_gaussian)
 
     @property
     def loss(self) -> Loss:
@@ -225,19 +218,3 @@ def cube_std(dimension: int) -> float:
     # Each number is uniform on [-r, r], where r has a gamma distribution of shape D + 1.
     # So the variance is E(r**2) / 3 = (D + 1) (D + 2) / 3.
     return math.sqrt((dimension + 1) * (dimension + 2) / 3)
-
-
-def bound_quantile(level: float) -> float:
-    """Bound the quantile of the absolute value of Laplace or K-norm noise from above, in standard deviations.
-
-    `level` is the probability of smaller absolute values.
-    """
-    # One number has Laplace noise, and a sum of many numbers nearly normal noise. One of
-    # many numbers with joint K-norm noise is nearly uniform, because the density
-    # ``e**-max|z|`` is a mixture of uniform distributions on cubes. The difference of two
-    # uniform numbers has a triangular distribution.
-    normal = NormalDist().inv_cdf((1 + level) / 2)
-    laplace = -math.log(1 - level) / math.sqrt(2)
-    uniform = math.sqrt(3) * level
-    triangular = math.sqrt(6) * (1 - math.sqrt(1 - level))
-    return max(normal, laplace, uniform, triangular)

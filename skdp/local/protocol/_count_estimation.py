@@ -6,15 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from statistics import NormalDist
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from skdp._arrays import Floats, Indices, Integers
-from skdp.base import check_choice, check_confidence_level, find_stack_level
+from skdp.base import (
+    ErrorDistribution,
+    check_choice,
+    check_confidence_level,
+    find_score_interval,
+    find_stack_level,
+)
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol._report_columns import make_column_index
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
@@ -140,22 +144,14 @@ class SampledCounts:
         The variance of a count c among n records is ``noise + sampling * c * (n - c)``:
         randomization of the reports, and sampling of the records.
         """
-        # A bound c is a count whose distance from the estimate e is z standard errors: (e
-        # - c)^2 = z^2 (noise + sampling c (n - c)). With f = z^2 sampling, this is the
-        # quadratic equation (1 + f) c^2 - 2 (e + f n / 2) c + e^2 - z^2 noise = 0.
-        error_rate = 1 - check_confidence_level(confidence_level)
-        z = -compute_quantile(error_rate / 2, self.degrees_of_freedom)
-        counts = np.nan_to_num(self.counts)
-        is_estimated = np.isfinite(self.noise)
-        factor = z * z * self.sampling
-        middle = (counts + factor * self.n / 2) / (1 + factor)
-        # (e + f n / 2)^2 - (1 + f) (e^2 - z^2 noise), without cancellation of e^2.
-        square = factor * counts * (self.n - counts) + (factor * self.n / 2) ** 2
-        noise = np.where(is_estimated, self.noise, 0)
-        square = square + (1 + factor) * z * z * noise
-        margin = np.sqrt(np.clip(square, 0, None)) / (1 + factor)
-        margin = np.where(is_estimated, margin, np.inf)
-        return middle - margin, middle + margin
+        level = check_confidence_level(confidence_level)
+        z = ErrorDistribution(self.degrees_of_freedom).quantile(level)
+        return find_score_interval(
+            np.nan_to_num(self.counts),
+            self.n,
+            z * np.sqrt(self.noise),
+            z**2 * self.sampling,
+        )
 
     def make_table(
         self,
@@ -172,13 +168,6 @@ class SampledCounts:
         numbers = np.stack([self.counts, std_error, lower, upper], axis=1) / scale
         names = [statistic, "std_error", "lower", "upper"]
         return pd.DataFrame(numbers, index=index, columns=names)
-
-
-def compute_quantile(probability: float, degrees_of_freedom: float) -> float:
-    """Compute a quantile of Student's t distribution, or of the normal one as its limit."""
-    if math.isinf(degrees_of_freedom):
-        return NormalDist().inv_cdf(probability)
-    return float(stdtrit(degrees_of_freedom, probability))
 
 
 def make_count_table(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Mask
-from skdp.base import ColumnName, check_confidence_level
+from skdp.base import ColumnName, ErrorDistribution, check_confidence_level
 from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval, make_edge_array
 from skdp.synthesis.answers._fitted_table import FittedTable
@@ -99,11 +98,8 @@ def _estimate_errors(
     # model plus the variance of the estimate.
     misfit = np.sqrt(np.maximum((counts - measured) ** 2 - noise**2, 0))
     std_error = np.maximum(noise, misfit)
-    quantile = NormalDist().inv_cdf((1 + level) / 2)
-    if not fitted.counts.numbers.is_gaussian:
-        # The quantile of a Laplace distribution, in standard deviations: P(|x| > t) =
-        # exp(-sqrt(2) t).
-        quantile = max(quantile, -math.log(1 - level) / math.sqrt(2))
+    is_gaussian = fitted.counts.numbers.is_gaussian
+    quantile = ErrorDistribution(is_laplace=not is_gaussian).quantile(level)
     # A model is nonnegative, so it has too many records in nearly empty cells and too few
     # in all others. The interval is centered at the noisy count, which is unbiased, and
     # contains the count by the model. A distance from a whole number of a millionth of a

@@ -1,0 +1,132 @@
+"""Confidence intervals: the distributions of errors, and estimates with their intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv, ndtri, stdtr, stdtrit
+
+
+class ConfidenceInterval(NamedTuple):
+    """The bounds of a confidence interval."""
+
+    low: Any
+    high: Any
+
+
+class Estimate(NamedTuple):
+    """An estimate, the standard deviation of its error, and the bounds of its confidence interval."""
+
+    value: Any
+    std_error: Any
+    lower: Any
+    upper: Any
+
+    def select(self, index: Any) -> Estimate:
+        """Return some of the estimates, which are arrays."""
+        return Estimate(*(part[index] for part in self))
+
+    def clip(self, low: Any, high: Any) -> Estimate:
+        """Clip the interval to [low, high]; an endpoint that is nan becomes low or high."""
+        lower = np.where(np.isnan(self.lower), low, np.clip(self.lower, low, high))
+        upper = np.where(np.isnan(self.upper), high, np.clip(self.upper, low, high))
+        return self._replace(lower=lower, upper=upper)
+
+    def add_error(self, std_error: Any, margins: Any) -> Estimate:
+        """Add an independent error, with the margins of error below and above the estimate."""
+        # The distances of an estimate from its endpoints are combined like standard errors
+        # (method of variance estimates recovery; Zou and Donner 2008).
+        value, error, lower, upper = self
+        down, up = np.hypot([value - lower, upper - value], margins)
+        return Estimate(value, np.hypot(error, std_error), value - down, value + up)
+
+
+@dataclass(frozen=True)
+class ErrorDistribution:
+    """Distribution of an error, in standard errors: normal, or Student's t if the variance is estimated.
+
+    If `is_laplace`, the error is Laplace or K-norm noise, or a sum of such noise, and quantiles are upper bounds.
+    """
+
+    degrees_of_freedom: Any = math.inf
+    is_laplace: bool = False
+
+    def quantile(self, level: float) -> Any:
+        """Return the margin of error for a confidence level, in standard errors."""
+        tail = (1 - level) / 2
+        largest = -ndtri(tail)
+        if self.is_laplace:
+            # One number has Laplace noise, and a sum of many numbers nearly normal noise. One of
+            # many numbers with joint K-norm noise is nearly uniform, because the density
+            # ``e**-max|z|`` is a mixture of uniform distributions on cubes. The difference of two
+            # uniform numbers has a triangular distribution.
+            laplace = -math.log(2 * tail) / math.sqrt(2)
+            uniform = math.sqrt(3) * level
+            triangular = math.sqrt(6) * (1 - math.sqrt(2 * tail))
+            largest = max(largest, laplace, uniform, triangular)
+        is_normal = np.isinf(self.degrees_of_freedom)
+        if np.all(is_normal):
+            return float(largest)
+        student = -stdtrit(self.degrees_of_freedom, tail)
+        return np.where(is_normal, largest, np.maximum(student, largest))
+
+    def p_value(self, z: Any) -> Any:
+        """Return the probability of an error of at least `z` standard errors, in both directions."""
+        p_value = 2 * stdtr(self.degrees_of_freedom, -np.abs(z))
+        if self.is_laplace:
+            return np.maximum(p_value, np.exp(-math.sqrt(2) * np.abs(z)))
+        return p_value
+
+    def confidence_interval(
+        self, value: Any, std_error: Any, level: float
+    ) -> ConfidenceInterval:
+        """Return the interval of an estimate for a confidence level."""
+        margin = self.quantile(level) * std_error
+        return ConfidenceInterval(value - margin, value + margin)
+
+
+NORMAL = ErrorDistribution()
+LAPLACE = ErrorDistribution(is_laplace=True)
+
+
+def find_score_interval(
+    counts: Any, n: Any, noise_margin: Any, factor: Any
+) -> ConfidenceInterval:
+    """Return score intervals of counts among n rows (Wilson's without noise).
+
+    The squared margin of error of a count c is ``noise_margin**2 + factor * c * (n - c)``: of noise, and of sampling.
+    """
+    # A bound c is a count whose distance from the estimate e is its margin: (e - c)^2 =
+    # noise^2 + f c (n - c). This is the quadratic equation (1 + f) c^2 - 2 (e + f n / 2) c
+    # + e^2 - noise^2 = 0.
+    middle = (counts + factor * n / 2) / (1 + factor)
+    # (e + f n / 2)^2 - (1 + f) (e^2 - noise^2), without cancellation of e^2.
+    square = factor * counts * (n - counts) + (factor * n / 2) ** 2
+    square = square + (1 + factor) * noise_margin**2
+    margin = np.sqrt(np.clip(square, 0, None)) / (1 + factor)
+    return ConfidenceInterval(middle - margin, middle + margin)
+
+
+def find_binomial_interval(
+    successes: Any, failures: Any, level: float
+) -> ConfidenceInterval:
+    """Return Clopper-Pearson intervals of proportions; the numbers may be fractions (Korn and Graubard 1998)."""
+    tail = (1 - level) / 2
+    # `betaincinv` requires positive parameters.
+    low = betaincinv(np.maximum(successes, 1e-9), failures + 1, tail)
+    high = betaincinv(successes + 1, np.maximum(failures, 1e-9), 1 - tail)
+    return ConfidenceInterval(
+        np.where(successes > 0, low, 0), np.where(failures > 0, high, 1)
+    )
+
+
+def check_design_effect(design_effect: Any) -> float:
+    """Check a factor of the sampling variance and return it as a float."""
+    is_number = isinstance(design_effect, Real) and not isinstance(design_effect, bool)
+    if not is_number or not 0 <= design_effect < math.inf:
+        raise ValueError(f"`design_effect` must be a number >= 0, got {design_effect}.")
+    return float(design_effect)
