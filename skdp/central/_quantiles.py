@@ -45,6 +45,9 @@ MAX_LOG_CANDIDATES = Fraction(20)
 # distance of a candidate from 0.
 N_OCTAVES = 32
 
+# Part of the line of candidates for 0, if it is one of them.
+ZERO_PART = Fraction(1, 16)
+
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
 
@@ -80,6 +83,9 @@ class Candidates:
     # people have the same round value, such as 0. With n candidates, it has up to
     # 1 / sqrt(n) of this part and not 1 / n, so that it is found with half of the
     # epsilon. The other candidates together have nine tenths of it or more.
+    #
+    # The part of 0 is longer by `ZERO_PART` of the line if it is a candidate: otherwise a
+    # quantile of a column that is mostly 0 may be any number between 0 and the other values.
     #
     # Octaves: 2**(top - j) units if the distance of k from 0 is from 2**j to before
     # 2**(j + 1), so that each octave has the same length, and the numbers below the lowest
@@ -177,11 +183,24 @@ class Candidates:
         length = self._sum_levels(self.last + 1) - self._units_before[0]
         return int(-(-(N_OCTAVES << self._octaves[1]) // length))
 
-    def find_start(self, candidates: Any) -> Any:
-        """Return the starts of the intervals of candidates on the line; an interval ends at the next start."""
+    def _find_even_start(self, candidates: Any) -> Any:
+        """Return the starts of the intervals of candidates without the additional part of 0."""
         of_levels, of_octaves = self._units_before
         before = self._scale * (self._sum_levels(candidates) - of_levels)
         return before + self._sum_octaves(candidates) - of_octaves
+
+    @cached_property
+    def _zero(self) -> tuple[int, int]:
+        """The position after 0 without its additional part, and the length of this part; no length without 0."""
+        if not self.first <= 0 <= self.last:
+            return 0, 0
+        length = int(self._find_even_start(self.last + 1))
+        return int(self._find_even_start(1)), int(length * ZERO_PART / (1 - ZERO_PART))
+
+    def find_start(self, candidates: Any) -> Any:
+        """Return the starts of the intervals of candidates on the line; an interval ends at the next start."""
+        _, n_added = self._zero
+        return self._find_even_start(candidates) + n_added * (candidates > 0)
 
     @cached_property
     def length(self) -> int:
@@ -195,7 +214,7 @@ class Candidates:
         for octave in range(self._octaves[0] + 1, self._octaves[1] + 2):
             edges += [1 - (1 << octave), 1 << octave]
         inside = np.unique([edge for edge in edges if self.first <= edge <= self.last])
-        return inside.tolist(), self.find_start(inside).tolist()
+        return inside.tolist(), self._find_even_start(inside).tolist()
 
     def find_candidate(self, cut: int) -> int:
         """Return the candidate of a cut of the line, in units of ``1 / VALUE_MASS``."""
@@ -205,6 +224,8 @@ class Candidates:
         # k is a multiple of larger powers, too. The position is counted from 0, as if all
         # numbers had the units of the octave.
         position = min(cut // VALUE_MASS, self.length - 1)
+        after_zero, n_added = self._zero
+        position -= min(max(position - after_zero + 1, 0), n_added)
         edges, starts = self._edges
         index = bisect_right(starts, position) - 1
         edge = edges[index]
@@ -442,6 +463,12 @@ class QuantilePlan:
     mechanism: ClassVar[str] = "exponential mechanism"
 
     @property
+    def bounds(self) -> Floats:
+        """The lower and the upper bounds of the columns; shape (2, n_columns)."""
+        candidates = [groups[0].candidates for groups in self.masses]
+        return np.array([[choices.low, choices.high] for choices in candidates]).T
+
+    @property
     def _choices(self) -> list[tuple[PrivacyBudget, int]]:
         """The budget and the number of choices of quantiles, and of endpoints."""
         n_quantiles = len(self.probabilities)
@@ -531,9 +558,8 @@ class QuantilePlan:
 
     def draw_with_bounds(self, source: ByteSource) -> Floats:
         """Draw the quantiles of each column, between its bounds; shape (n_columns, n_quantiles + 2)."""
-        candidates = [groups[0].candidates for groups in self.masses]
-        bounds = np.array([[choices.low, choices.high] for choices in candidates])
-        return np.column_stack([bounds[:, 0], self.draw_columns(source), bounds[:, 1]])
+        low, high = self.bounds
+        return np.column_stack([low, self.draw_columns(source), high])
 
 
 def choose_cuts(

@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 from skdp._arrays import Floats, Mask
 from skdp.base import NORMAL, Bounds, check_choice, check_flag, parse_bounds, parse_ends
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
-from skdp.central._quantiles import plan_quantiles, read_probability
+from skdp.central._quantiles import QuantilePlan, plan_quantiles, read_probability
 from skdp.central._sums import (
     GRID,
     UNIFORM_VARIANCE,
@@ -34,6 +34,10 @@ from skdp.central.statistics import (
 )
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource, check_size
+
+# Smallest width of a range of quantiles that begins or ends at 0, relative to the bounds:
+# narrower ones are probably between 0, which most numbers are, and the other numbers.
+MIN_RANGE_PART = 2.0**-16
 
 
 class AffineScaler(InvertibleTransformer):
@@ -56,6 +60,22 @@ class AffineScaler(InvertibleTransformer):
         for column, shift, scale in zip(columns, *self._shift_and_scale(), strict=True):
             values.append(column * scale + shift)
         return values
+
+    def _find_widths(self, ranges: Floats, quantiles: QuantilePlan) -> Floats:
+        """Return the widths of ranges of quantiles, (n_columns, 2); 1 in place of widths that are 0 or noise."""
+        widths: Floats = np.diff(ranges, axis=1)[:, 0]
+        low, high = quantiles.bounds
+        # Between 0 and the other numbers of a column there may be many candidates and no numbers.
+        is_noise = (widths > 0) & (ranges == 0).any(axis=1)
+        is_noise &= widths < MIN_RANGE_PART * (high - low)
+        if is_noise.any():
+            warn_user(
+                "The noise may exceed the range of quantiles of columns "
+                f"{list(compress(self.guarantee_.scope, is_noise))}, of which most numbers may "
+                "be 0; the scale is 1. Use a larger epsilon, more rows, or narrower bounds",
+                "guide/preprocessing",
+            )
+        return np.where((widths == 0) | is_noise, 1.0, widths)
 
 
 class DPStandardScaler(AffineScaler):
@@ -341,8 +361,10 @@ class DPMinMaxScaler(AffineScaler):
         bounds = plan.exact if plan.free else plan.exact.draw_columns(source)
         self.data_min_, self.data_max_ = bounds.T.copy()
         self.data_range_ = self.data_max_ - self.data_min_
-        is_constant = self.data_range_ == 0
-        self.scale_ = (high - low) / np.where(is_constant, 1.0, self.data_range_)
+        widths = self.data_range_
+        if not plan.free:
+            widths = self._find_widths(bounds, plan.exact)
+        self.scale_ = (high - low) / widths
         self.min_ = low - self.data_min_ * self.scale_
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
@@ -426,7 +448,8 @@ class DPRobustScaler(AffineScaler):
     center_ : ndarray of shape (n_features,)
         The private medians.
     scale_ : ndarray of shape (n_features,)
-        The private ranges. Quantiles that coincide are scaled as if they differed by 1.
+        The private ranges. Quantiles that coincide are scaled as if they differed by 1, and so is a range from 0 that
+        is less than 1 / 65,536 of the bounds, with a warning, because most numbers may be 0.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds, with limits that are found for open ends.
     guarantee_ : PrivacyGuarantee
@@ -499,8 +522,8 @@ class DPRobustScaler(AffineScaler):
         drawn = plan.exact.draw_columns(source).T
         quantiles = dict(zip(plan.exact.probabilities, drawn, strict=True))
         self.center_ = quantiles[Fraction(1, 2)].copy()
-        width = quantiles[high] - quantiles[low]
-        self.scale_ = np.where(width == 0, 1.0, width)
+        ranges = np.column_stack([quantiles[low], quantiles[high]])
+        self.scale_ = self._find_widths(ranges, plan.exact)
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
         return self.center_, self.scale_

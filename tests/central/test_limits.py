@@ -376,9 +376,9 @@ def test_ranges_of_quantiles_do_not_follow_the_width_of_the_bounds():
     X = PEOPLE[["age", "income"]]
     true = np.ptp(np.quantile(X, [0.01, 0.99], axis=0), axis=0)
     for bounds in ({"age": (0, 10_000), "income": (0, 1e8)}, {"age": (0, None), "income": (None, None)}, None):
-        for seed in range(3):
-            scaler = DPMinMaxScaler(2.0, bounds=bounds, quantile_range=(1, 99), random_state=seed).fit(X)
-            assert np.abs(np.log(scaler.data_range_ / true)).max() < 0.7
+        scaler = DPMinMaxScaler(2.0, bounds=bounds, quantile_range=(1, 99))
+        errors = [np.log(clone(scaler).set_params(random_state=s).fit(X).data_range_ / true) for s in range(5)]
+        assert np.median(np.abs(errors), axis=0).max() < 0.5
 
 
 @pytest.mark.parametrize("bounds", [None, (0, None), {"age": (0, 100), "income": (None, 1e9)}])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, RobustScaler
 
 from skdp import (
@@ -97,6 +98,25 @@ def test_equal_quantiles_are_supported():
     fitted = DPMinMaxScaler(1e6, bounds=(0, 10), quantile_range=(20, 80)).fit(np.full((100, 1), 3))
     assert (fitted.data_range_.item(), fitted.scale_.item()) == (0, 1)
     assert fitted.transform([[3], [4]]).ravel().tolist() == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore:The noise may exceed:UserWarning")
+@pytest.mark.parametrize(
+    "scaler", [DPRobustScaler(bounds=(0, 10_000)), DPMinMaxScaler(bounds=(0, 10_000), quantile_range=(1, 75))]
+)
+def test_scale_of_a_column_of_zeros_and_amounts_is_not_tiny(scaler):
+    """In 8 of 30 fits, an upper quartile between 0 and the amounts, such as 1e-6, scaled them to 1e9."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((1000, 1)) < 0.8, 0, rng.lognormal(5, 1, (1000, 1)))
+    scales = [clone(scaler).set_params(random_state=seed).fit_transform(X).max() for seed in range(30)]
+    assert max(scales) < 1e5
+    assert np.median(scales) == pytest.approx(X.max())  # the quartiles are 0
+
+
+def test_quantile_beside_zero_warns_that_it_may_be_noise():
+    X = np.repeat([[0.0], [100.0]], [76, 24], axis=0)
+    with pytest.warns(UserWarning, match="The noise may exceed the range of quantiles of columns"):
+        fits(DPRobustScaler, X, 20, epsilon=0.2, bounds=(0, 1e9))
 
 
 def test_equal_quantiles_are_one_edge():
