@@ -20,6 +20,7 @@ from skdp.base._input import to_array as to_array
 from skdp.base._input import to_float_columns as to_float_columns
 from skdp.base._input import to_single_column as to_single_column
 from skdp.base._input import warn_of_levels as warn_of_levels
+from skdp.base._intervals import K_NORM as K_NORM
 from skdp.base._intervals import LAPLACE as LAPLACE
 from skdp.base._intervals import NORMAL as NORMAL
 from skdp.base._intervals import ConfidenceInterval as ConfidenceInterval

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
@@ -49,25 +49,26 @@ class Estimate(NamedTuple):
 class ErrorDistribution:
     """Distribution of an error, in standard errors: normal, or Student's t if the variance is estimated.
 
-    If `is_laplace`, the error is Laplace or K-norm noise, or a sum of such noise, and quantiles are upper bounds.
+    Quantiles of "laplace" are upper bounds for all sums of Laplace noise, and quantiles of "k_norm" for numbers with
+    K-norm noise and their differences, too.
     """
 
     degrees_of_freedom: Any = math.inf
-    is_laplace: bool = False
+    noise: Literal["normal", "laplace", "k_norm"] = "normal"
 
     def quantile(self, level: float) -> Any:
         """Return the margin of error for a confidence level, in standard errors."""
         tail = (1 - level) / 2
         largest = -ndtri(tail)
-        if self.is_laplace:
-            # One number has Laplace noise, and a sum of many numbers nearly normal noise. One of
-            # many numbers with joint K-norm noise is nearly uniform, because the density
+        if self.noise != "normal":
+            largest = max(largest, -math.log(2 * tail) / math.sqrt(2))
+        if self.noise == "k_norm":
+            # One of many numbers with joint K-norm noise is nearly uniform, because the density
             # ``e**-max|z|`` is a mixture of uniform distributions on cubes. The difference of two
             # uniform numbers has a triangular distribution.
-            laplace = -math.log(2 * tail) / math.sqrt(2)
             uniform = math.sqrt(3) * level
             triangular = math.sqrt(6) * (1 - math.sqrt(2 * tail))
-            largest = max(largest, laplace, uniform, triangular)
+            largest = max(largest, uniform, triangular)
         is_normal = np.isinf(self.degrees_of_freedom)
         if np.all(is_normal):
             return float(largest)
@@ -77,7 +78,7 @@ class ErrorDistribution:
     def p_value(self, z: Any) -> Any:
         """Return the probability of an error of at least `z` standard errors, in both directions."""
         p_value = 2 * stdtr(self.degrees_of_freedom, -np.abs(z))
-        if self.is_laplace:
+        if self.noise != "normal":
             return np.maximum(p_value, np.exp(-math.sqrt(2) * np.abs(z)))
         return p_value
 
@@ -90,7 +91,8 @@ class ErrorDistribution:
 
 
 NORMAL = ErrorDistribution()
-LAPLACE = ErrorDistribution(is_laplace=True)
+LAPLACE = ErrorDistribution(noise="laplace")
+K_NORM = ErrorDistribution(noise="k_norm")
 
 
 def find_score_interval(

@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Indices, Integers
 from skdp.base import (
+    K_NORM,
+    NORMAL,
     Bounds,
     ConfidenceInterval,
-    ErrorDistribution,
     Estimate,
     check_choice,
     check_confidence_level,
@@ -374,7 +375,7 @@ class DPHistogram(WeightedStatistic):
         """Return the intervals of counts."""
         level = check_confidence_level(self.confidence_level)
         is_gaussian = "Gaussian" in self.guarantee_.mechanism
-        distribution = ErrorDistribution(is_laplace=not is_gaussian)
+        distribution = NORMAL if is_gaussian else K_NORM
         return count_interval(counts, std_error, level, distribution)
 
 

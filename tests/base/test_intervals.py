@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from skdp import DPHistogram
-from skdp.base import LAPLACE, NORMAL, ErrorDistribution, Estimate, find_binomial_interval, find_score_interval
+from skdp.base import K_NORM, LAPLACE, NORMAL, ErrorDistribution, Estimate, find_binomial_interval, find_score_interval
 from skdp.privacy import Mu
 
 LEVELS = [0.5, 0.95, 0.99, 0.9999, 1 - 1e-15]
@@ -26,15 +26,15 @@ def test_laplace_quantile_equals_scipy(level):
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 10, 100])
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.8, 0.95, 0.99, 0.999])
-def test_laplace_quantile_bounds_every_number_of_k_norm_noise(level, dimension):
+def test_k_norm_quantile_bounds_every_number_of_k_norm_noise(level, dimension):
     """The noise is uniform on [-r, r], and r has a gamma distribution with the shape D + 1."""
     shape = stats.gamma(dimension + 1)
-    t = LAPLACE.quantile(level) * np.sqrt((dimension + 1) * (dimension + 2) / 3)
+    t = K_NORM.quantile(level) * np.sqrt((dimension + 1) * (dimension + 2) / 3)
     exceedance = shape.sf(t) - t * stats.gamma(dimension).sf(t) / dimension
     assert exceedance <= (1 - level) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("distribution", [NORMAL, LAPLACE, ErrorDistribution(4)])
+@pytest.mark.parametrize("distribution", [NORMAL, LAPLACE, K_NORM, ErrorDistribution(4)])
 def test_p_value_of_an_endpoint_is_the_error_rate(distribution):
     assert distribution.p_value(-distribution.quantile(0.99)) == pytest.approx(0.01)
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
 from skdp.base import (
-    LAPLACE,
+    K_NORM,
     ErrorDistribution,
     check_confidence_level,
     check_design_effect,
@@ -240,7 +240,7 @@ def _measure_quantile(groups: DPGroupBy, name: str, p: float) -> tuple[Floats, F
     # The distance of an endpoint from its quantile in ranks, each of the largest weight.
     odds = MIN_ENDPOINTS * level / (1 - level)
     ranks = 2 * math.log(odds) * max(p, 1 - p) / groups._endpoint_epsilon
-    return margin / LAPLACE.quantile(level), margin / ranks * math.sqrt(p * (1 - p))
+    return margin / K_NORM.quantile(level), margin / ranks * math.sqrt(p * (1 - p))
 
 
 def _compare(
@@ -250,7 +250,7 @@ def _compare(
     (a, a_error, a_degrees), (b, b_error, b_degrees) = first, second
     change, error = b - a, np.hypot(a_error, b_error)
     degrees = np.minimum(a_degrees, b_degrees)
-    distribution = ErrorDistribution(degrees, is_laplace=True)
+    distribution = ErrorDistribution(degrees, noise="k_norm")
     p_value = distribution.p_value(change / np.maximum(error, 1e-300))
     lower, upper = distribution.confidence_interval(change, error, level)
     if ratio:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Floats
-from skdp.base import LAPLACE, check_confidence_level
+from skdp.base import K_NORM, check_confidence_level
 from skdp.central.groups._comparisons import check_releases
 from skdp.central.groups._group_by import COUNT, SUFFIXES, DPGroupBy
 from skdp.central.statistics import make_frame
@@ -93,7 +93,7 @@ def filter_months(
     b      97.7             14.1         67.9        127.5
     """
     # A number after a break has the noise of its own month.
-    quantile = LAPLACE.quantile(check_confidence_level(confidence_level))
+    quantile = K_NORM.quantile(check_confidence_level(confidence_level))
     if isinstance(months, DPGroupBy):
         months = [months]
     check_releases("`months`", months)
@@ -122,7 +122,7 @@ def filter_months(
         noises = np.where(is_unknown, UNKNOWN, np.maximum(errors**2, 1e-12))
         if name != COUNT:
             # The error of a mean of few rows has a longer tail than a normal one, on one side.
-            usual = LAPLACE.quantile(last.confidence_level) * np.sqrt(noises[-1])
+            usual = K_NORM.quantile(last.confidence_level) * np.sqrt(noises[-1])
             widening = np.fmax(np.abs([lower[-1], upper[-1]] - values[-1]) / usual, 1.0)
         values = np.where(is_unknown, 0.0, values)
         value, variance = _filter(values, noises, are_counts=name == COUNT)

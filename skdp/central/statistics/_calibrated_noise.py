@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp._arrays import Floats
-from skdp.base import ErrorDistribution, find_stack_level
+from skdp.base import K_NORM, NORMAL, ErrorDistribution, find_stack_level
 from skdp.pages import warn
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, laplace_loss
 from skdp.randomness import (
@@ -162,7 +162,7 @@ class Noise:
     @property
     def distribution(self) -> ErrorDistribution:
         """The distribution of the noise of one integer, or of a sum of integers, in standard deviations."""
-        return ErrorDistribution(is_laplace=not self.is_gaussian)
+        return NORMAL if self.is_gaussian else K_NORM
 
     @property
     def loss(self) -> Loss:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Mask
-from skdp.base import ColumnName, ErrorDistribution, check_confidence_level
+from skdp.base import LAPLACE, NORMAL, ColumnName, check_confidence_level
 from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval, make_edge_array
 from skdp.synthesis.answers._fitted_table import FittedTable
@@ -99,7 +99,7 @@ def _estimate_errors(
     misfit = np.sqrt(np.maximum((counts - measured) ** 2 - noise**2, 0))
     std_error = np.maximum(noise, misfit)
     is_gaussian = fitted.counts.numbers.is_gaussian
-    quantile = ErrorDistribution(is_laplace=not is_gaussian).quantile(level)
+    quantile = (NORMAL if is_gaussian else LAPLACE).quantile(level)
     # A model is nonnegative, so it has too many records in nearly empty cells and too few
     # in all others. The interval is centered at the noisy count, which is unbiased, and
     # contains the count by the model. A distance from a whole number of a millionth of a
