@@ -259,7 +259,7 @@ def _warn_once(caught: Iterable[tuple[Any, ...]]) -> None:
         warn(
             f"{text} In {len(equal)} fits; the first is {method!r}{title} in split {split}",
             category,
-            about="guide/fairness_study#methods",
+            about="jobs/fairness_study#methods",
             stacklevel=3,
         )
 
@@ -445,7 +445,7 @@ def _score_method(
             predicted, probabilities = _fit_method(name, model, train, test, encoder)
         except EmptyGroupError as error:
             text = f"The scores are nan. {str(error).removesuffix('.')}"
-            warn(text, UserWarning, about="guide/fairness_study#methods", stacklevel=1)
+            warn(text, UserWarning, about="jobs/fairness_study#methods", stacklevel=1)
         scores = _score_predictions(test, predicted, probabilities)
     messages = [(warning.category, str(warning.message)) for warning in caught]
     return scores, (len(train.X), len(test.X)), messages
@@ -487,7 +487,7 @@ def _compare_groups(
             f"Differences are nan. The {group} test rows of "
             f"{', '.join(map(str, names))} do not have both labels",
             UndefinedMetricWarning,
-            about="guide/fairness_study#methods",
+            about="jobs/fairness_study#methods",
             stacklevel=1,
         )
     if predicted is None or not n_labels.all():
