@@ -1,7 +1,7 @@
 """A page for each file in benchmarks/results: a finding, the docstring of its script, and tables of its newest rows.
 
-Other pages mark a table with ``<!-- results: NAME: TASK -->`` before, and ``<!-- end of results -->`` after it. The
-site has the table of the newest rows there, if the task has rows.
+Other pages mark a table with ``<!-- results: NAME: TASK -->`` before, and ``<!-- end of results -->`` after it.
+``python docs/_ext/skdp_benchmarks.py`` writes the newest rows there, and a test compares them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ def setup(app: Any) -> dict[str, bool]:
         text = write_page(path.stem, rows, script, pages[path.stem])
         page = DOCS / "benchmarks" / f"{path.stem}.md"
         page.write_text(text, encoding="utf-8")
-    app.connect("source-read", insert_results)
     return {"parallel_read_safe": True}
 
 
@@ -49,21 +48,59 @@ MARKED = re.compile(
 )
 
 
-def insert_results(app: Any, name: str, source: list[str]) -> None:
-    """Replace each marked table of a page by a table of the newest rows of its task."""
-    source[0] = MARKED.sub(write_marked, source[0])
+def list_marked_pages() -> list[Path]:
+    """List the pages with marked tables."""
+    pages = [
+        path
+        for folder in ("guide", "jobs")
+        for path in (DOCS / folder).glob("*.md")
+    ]
+    return [
+        page
+        for page in pages
+        if MARKED.search(page.read_text(encoding="utf-8"))
+    ]
+
+
+def insert_results(text: str) -> str:
+    """Replace each marked table of a page by the table of its task, if the task has rows."""
+    return MARKED.sub(write_marked, text)
 
 
 def write_marked(found: re.Match[str]) -> str:
-    """Return the table of a marked task, or the text of the page if the task has no rows."""
-    name, task, text = found.groups()
+    """Return the marks with the table of a task: a column for each table, and relative times in brackets."""
+    name, task, _ = found.groups()
     rows = read_results(name)
     rows = rows[(rows["task"] == task) & (rows["metric"] != "failed")]
     if rows.empty:
-        return text
-    (commit, *more) = rows["commit"].unique()
-    table = write_tables(rows, read_findings()[name])[0]
-    return f"{table}\n\nCommit: {', '.join([commit, *more])}. Machine: {rows['machine'].iloc[0]}.\n"
+        return found[0]
+    means = rows.pivot_table(
+        "value", ["method", "table"], "metric", sort=False
+    )
+    first, *others = means.columns
+    cells = means[first].map(lambda value: f"{float(f'{value:.2g}'):,g}")
+    for metric in others:
+        cells += means[metric].map(" ({:.1f})".format)
+    wide = cells.unstack(sort=False).fillna("").reset_index()
+    head = f"{capitalize(first)} ({', '.join(map(capitalize, others)).lower()})"
+    table = [
+        [head, *wide.columns[1:]],
+        ["---"] * len(wide.columns),
+        *wide.to_numpy(),
+    ]
+    lines = [f"| {' | '.join(row)} |" for row in table]
+    commits = ", ".join(rows["commit"].unique())
+    lines += [
+        "",
+        f"Commit: {commits}. Machine: {rows['machine'].iloc[0]}.",
+    ]
+    return "\n".join(
+        [
+            f"<!-- results: {name}: {task} -->",
+            *lines,
+            "<!-- end of results -->",
+        ]
+    )
 
 
 def write_page(
@@ -271,3 +308,11 @@ def draw_growth(rows: pd.DataFrame, folder: Path) -> list[str]:
         "\n".join(["::::{grid} 1 1 2 2", *pictures, "::::"]),
         to_markdown(pd.DataFrame(table, columns=columns)),
     ]
+
+
+if __name__ == "__main__":
+    for path in list_marked_pages():
+        path.write_text(
+            insert_results(path.read_text(encoding="utf-8")),
+            encoding="utf-8",
+        )

@@ -1,19 +1,15 @@
 """CSV files are read strictly: an open quote is an error in every reader, and codes with leading zeros are text."""
 
-import csv
 import gzip
-import io
 import tracemalloc
-from datetime import date
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import TableFile, estimate_file, privatize_file, synthesize_file, tally_files
 from tests.cli.commands import draft_csv, refuse
-from tests.engines.tables import collect_error_text, read_declared, write
+from tests.engines.tables import collect_error_text, read_declared
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -198,35 +194,3 @@ def test_wide_table_is_read_without_a_search_for_each_column(tmp_path):
 def test_repeated_names_are_no_names(tmp_path):
     (tmp_path / "in.csv").write_text("a,b,a,c\n1,2,3,4\n")
     assert TableFile(tmp_path / "in.csv").names == ["b", "c"]
-
-
-def test_kept_values_are_written_as_by_python(tmp_path):
-    """Distinct values are formatted once, with the quotes of Python's writer."""
-    texts = ["a", "", None, 'q"x', "a,b", "a\tb", "a\nb", "c\rd", " x", "é", "NULL", '""', '"', "a"]
-    numbers = [1.5, None, float("nan"), float("inf"), -0.0, 0.0, 1e300, 5e-324, 0.1, 1e16, 123456789.0, 2.0, 1 / 3, 1.5]
-    table = pa.table(
-        {
-            "smokes": ["yes", "no"] * 7,
-            "text": texts,
-            "coded": pa.array(texts).dictionary_encode(),
-            "number": numbers,
-            "large": pa.array([2**64 - 1, None] * 7, pa.uint64()),
-            "day": [date(2000, 1, 1), None] * 7,
-            "flag": [True, None] * 7,
-        }
-    )
-    source = write(table, tmp_path / "rows.parquet", rows=5)
-    keep = table.column_names[1:]
-    encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, random_state=0)
-    for suffix, delimiter in ((".csv", ","), (".tsv", "\t")):
-        reports = privatize_file(source, tmp_path / f"reports{suffix}", encoder, keep=keep)
-        expected = io.StringIO(newline="")
-        rows = zip(*(table[name].to_pylist() for name in keep), strict=True)
-        csv.writer(expected, delimiter=delimiter, lineterminator="\r\n").writerows([("yes", *row) for row in rows])
-        found = reports.read_bytes().decode().replace(f"no{delimiter}", f"yes{delimiter}")
-        assert found == delimiter.join(table.column_names) + "\n" + expected.getvalue().replace("\r\n", "\n")
-    alone = RandomizedResponseEncoder(9.0, categories={"smokes": ["yes", None]}, random_state=0)
-    reports = privatize_file(
-        write(pa.table({"smokes": ["yes", None]}), tmp_path / "one.parquet"), tmp_path / "one.csv", alone
-    )
-    assert reports.read_bytes() == b'smokes\nyes\n""\n'

@@ -8,7 +8,6 @@ from decimal import Decimal
 from random import Random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from skdp import Domain, Interval, RandomizedResponseEncoder
 from skdp.engines import TableFile, privatize_file
 from tests.conftest import often
-from tests.engines.tables import read_declared
+from tests.engines.tables import read_declared, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -94,30 +93,44 @@ def test_error_names_the_line_after_many_rows(tmp_path):
 
 
 COLUMNS = {
-    "text": ["a", "", "NA", "a,b", 'q"', "n\nm", ";", " x", None],
+    "text": ["a", "", "NA", "a,b", 'q"', '""', "n\nm", "c\rd", "a\tb", ";", " x", None],
+    "coded": pa.array(["a", 'q"', None, "", "a,b"]).dictionary_encode(),
     "whole": [1, -3, 2**62, None],
-    "number": [0.1, 1e300, -0.0, float("nan"), 5.0, None],
+    "large": pa.array([2**64 - 1, None], pa.uint64()),
+    "number": [0.1, 1e300, 5e-324, 1e16, 1 / 3, -0.0, float("nan"), float("inf"), 5.0, None],
     "truth": [True, False, None],
     "day": [dt.date(2020, 1, 1), None],
     "time": [dt.datetime(2020, 1, 1, 3, 4, 5, 6), None],
     "money": [Decimal("1.50"), None],
     "bytes": [b"x", None],
-    "empty": [None],
+    "empty": pa.array([None]),
 }
 
 
 @pytest.mark.parametrize("names", [["text"], ["number"], ["text", "whole"], list(COLUMNS), ["whole", "text", "day"]])
-def test_kept_values_are_written_as_by_python(tmp_path, names):
+@pytest.mark.parametrize(("suffix", "delimiter"), [(".csv", ","), (".tsv", "\t")])
+def test_kept_values_are_written_as_by_python(tmp_path, names, suffix, delimiter):
+    """Distinct values are formatted once, with the quotes of Python's writer."""
     n_rows = 40
-    table = pa.table({name: [COLUMNS[name][row % len(COLUMNS[name])] for row in range(n_rows)] for name in names})
-    pq.write_table(table.append_column("sex", [["f"] * n_rows]), tmp_path / "in.parquet")
+    columns = {name: pa.array(COLUMNS[name]) for name in names}
+    table = pa.table(
+        {name: column.take([row % len(column) for row in range(n_rows)]) for name, column in columns.items()}
+    )
+    source = write(table.append_column("sex", [["f"] * n_rows]), tmp_path / "in.parquet", rows=5)
     encoder = RandomizedResponseEncoder(40, categories={"sex": ["f", "m"]}, random_state=0)
-    found = privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", encoder, keep=names)
+    found = privatize_file(source, tmp_path / f"out{suffix}", encoder, keep=names)
     expected = io.StringIO(newline="")
-    writer = csv.writer(expected, lineterminator="\n")
+    # Python quotes a carriage return that is the end of its own lines only.
+    writer = csv.writer(expected, delimiter=delimiter, lineterminator="\r\n")
     writer.writerow(["sex", *names])
     writer.writerows(zip(["f"] * n_rows, *(table[name].to_pylist() for name in names), strict=True))
-    assert found.read_bytes() == expected.getvalue().encode()
+    assert found.read_bytes() == expected.getvalue().replace("\r\n", "\n").encode()
+
+
+def test_missing_value_of_a_single_column_is_quoted(tmp_path):
+    source = write(pa.table({"smokes": ["yes", None]}), tmp_path / "in.parquet")
+    encoder = RandomizedResponseEncoder(9.0, categories={"smokes": ["yes", None]}, random_state=0)
+    assert privatize_file(source, tmp_path / "out.csv", encoder).read_bytes() == b'smokes\nyes\n""\n'
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
