@@ -3,9 +3,11 @@
 - "auc": rows of two normal distributions of log odds, whose AUC is 0.802, with calibrated probabilities as scores.
   `scores_from_counts` uses the bins of `score_bins`. "32 equal bins" is the naive way: noisy counts of equal bins
   from 0 to 1, clipped at 0, with a bootstrap of the counts. "true rows" have no privacy, and DeLong's interval.
-- "survival": times with Weibull distributions and uniform censoring, in 20 intervals. "page" are the functions of
-  `docs/jobs/survival.md`, and "true rows" is the Kaplan-Meier curve with Greenwood's interval. "coverage" is a mean
-  over the intervals.
+- "survival": times with Weibull distributions, and times of the last observation that are uniform, exponential ("heavy
+  censoring"), visits at the edges of bins, or after all events ("none at risk"), in 20 bins of 3 months.
+  `survival_from_counts` is compared with the Kaplan-Meier curve of true rows with Greenwood's interval ("true rows").
+  "coverage" is a mean over the intervals, "given" the proportion of times with an estimate, which are the times of
+  "rmse" and "width".
 
 "rmse" is the root of the mean squared error, and "width" the mean width of 95 % intervals. A cell has 40 tables.
 """
@@ -13,10 +15,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,6 @@ Numbers = NDArray[np.float64]
 
 N_REPEATS = 40
 SHIFT = 1.2
-PAGE = Path(__file__).parent.parent / "docs" / "jobs" / "survival.md"
 
 
 # AUC
@@ -150,17 +149,23 @@ def score_auc(setting: Setting, found: Numbers) -> dict[str, float]:
 
 
 class Study(NamedTuple):
-    """Number of patients, and a Weibull distribution of their times in months."""
+    """Number of patients, a Weibull distribution of their times in months, and the last observation."""
 
     n_rows: int
     shape: float
     scale: float
+    seen: str = "uniform"
 
     def draw(self, seed: int) -> pd.DataFrame:
         """Draw months and events."""
         rng = np.random.default_rng(seed)
         death = self.scale * rng.weibull(self.shape, self.n_rows)
-        seen = rng.uniform(0, 90, self.n_rows)
+        seen = {
+            "uniform": lambda: rng.uniform(0, 90, self.n_rows),
+            "exponential": lambda: rng.exponential(15, self.n_rows),
+            "visits": lambda: 3.0 * rng.integers(1, 30, self.n_rows),
+            "late": lambda: rng.uniform(30, 60, self.n_rows),
+        }[self.seen]()
         return pd.DataFrame({"months": np.minimum(death, seen), "died": death <= seen})
 
     def survive(self, months: Numbers) -> Numbers:
@@ -173,25 +178,21 @@ MONTHS = np.arange(3.0, 61.0, 3.0)
 
 
 def list_studies(quick: bool) -> dict[str, Callable[[], Study]]:
-    """List studies with constant, falling and rising hazards."""
+    """List studies with rising and falling hazards, and with few rows at risk."""
     if quick:
         return {"300 patients, rising hazard": partial(Study, 300, 1.2, 40.0)}
     shapes = {"rising": (1.2, 40.0), "falling": (0.8, 60.0), "steep": (2.0, 36.0)}
-    return {
+    studies = {
         f"{n:,} patients, {name} hazard": partial(Study, n, *shape)
         for n in (500, 2_000, 10_000)
         for name, shape in shapes.items()
     }
-
-
-@cache
-def load_page() -> dict[str, Any]:
-    """Return the functions of the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    (code,) = re.findall(r"^# 3\. .*?(?=^# 4\. )", text, re.DOTALL | re.MULTILINE)
-    found: dict[str, Any] = {"np": np}
-    exec(compile(code, str(PAGE), "exec"), found)
-    return found
+    studies["500 patients, none at risk"] = partial(Study, 500, 3.0, 20.0, "late")
+    studies["1,000 patients, heavy censoring"] = partial(
+        Study, 1_000, 1.2, 80.0, "exponential"
+    )
+    studies["10,000 patients, visits"] = partial(Study, 10_000, 1.2, 40.0, "visits")
+    return studies
 
 
 def draw_studies(study: Study, seed: int) -> Iterator[tuple[int, pd.DataFrame]]:
@@ -201,16 +202,18 @@ def draw_studies(study: Study, seed: int) -> Iterator[tuple[int, pd.DataFrame]]:
 
 
 def estimate_curves(study: Study, epsilon: float, seed: int) -> Numbers:
-    """Estimate curves by the functions of the page; shape (n_repeats, 3, n_times)."""
+    """Estimate curves with `survival_from_counts`; shape (n_repeats, 3, n_times)."""
     from skdp import DPHistogram, Interval
+    from skdp.metrics import survival_from_counts
 
     edges = [0.0, *MONTHS.tolist(), 1_200.0]
     domain = {"months": Interval(edges), "died": [False, True]}
     curves = []
     for one, rows in draw_studies(study, seed):
         release = DPHistogram(epsilon, domain=domain, random_state=one).fit(rows)
-        counts = release.counts_.reshape(-1, 2)
-        curves.append(load_page()["find_band"](counts, release.std_error_[0]))
+        table = survival_from_counts(release.to_frame(), "months", "died")
+        table = table[table["metric"] == "survival"]
+        curves.append(table[["value", "lower", "upper"]].to_numpy().T)
     return np.array(curves)
 
 
@@ -233,10 +236,12 @@ def score_curves(study: Study, found: Numbers) -> dict[str, float]:
     """Measure the error and the coverage of curves."""
     value, lower, upper = found.swapaxes(0, 1)
     truth = study.survive(MONTHS)
+    is_given = ~np.isnan(value)
     return {
-        "rmse": math.sqrt(np.mean((value - truth) ** 2)),
+        "rmse": math.sqrt(np.mean((value - truth)[is_given] ** 2)),
         "coverage": float(np.mean((lower <= truth) & (truth <= upper))),
-        "width": float(np.mean(np.minimum(upper, 1) - lower)),
+        "width": float(np.mean((np.minimum(upper, 1) - lower)[is_given])),
+        "given": float(np.mean(is_given)),
     }
 
 
@@ -254,7 +259,7 @@ TASKS = {
     ),
     "survival": Task(
         list_studies,
-        {"page": estimate_curves, "true rows": compute_curves},
+        {"survival_from_counts": estimate_curves, "true rows": compute_curves},
         score_curves,
         epsilons=(0.5, 1.0, 2.0),
         n_seeds=4,

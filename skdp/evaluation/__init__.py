@@ -9,6 +9,7 @@ from skdp.evaluation._fairness_study import fairness_study
 from skdp.evaluation._planning import plan_epsilon, plan_rows
 from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
 from skdp.evaluation._study_report import study_report
+from skdp.evaluation._survival_display import SurvivalDisplay
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
@@ -21,6 +22,7 @@ __all__ = [
     "FairnessDisplay",
     "PrivacyCurveDisplay",
     "ShapeDisplay",
+    "SurvivalDisplay",
     "attribute_inference",
     "audit_epsilon",
     "compare_to_baseline",

@@ -26,6 +26,7 @@ from skdp.metrics._quality import grade_estimates
 from skdp.metrics._rates import COMPARISONS as COMPARISONS
 from skdp.metrics._reported_groups import joint_distribution
 from skdp.metrics._scores import score_bins, scores_from_counts
+from skdp.metrics._survival import survival_from_counts
 from skdp.metrics._table_errors import convert_labels as convert_labels
 from skdp.metrics._table_errors import (
     count_error,
@@ -50,6 +51,7 @@ __all__ = [
     "range_query_error",
     "score_bins",
     "scores_from_counts",
+    "survival_from_counts",
     "to_aif360",
     "train_on_synthetic",
 ]

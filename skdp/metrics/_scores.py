@@ -200,7 +200,7 @@ def scores_from_counts(
             "`positive_label` must be one of at least two labels of `y_true`."
         )
     bins, bin_of_row = np.unique(
-        _read_scores(table[y_score]), axis=0, return_inverse=True
+        read_bins(table[y_score], "y_score"), axis=0, return_inverse=True
     )
     if len(bins) > MAX_SCORES:
         raise ValueError(
@@ -227,15 +227,15 @@ def scores_from_counts(
     return pd.concat(tables, ignore_index=True)
 
 
-def _read_scores(column: pd.Series) -> Floats:
-    """Return the smallest and the middle score of numbers or of bins such as "[0.1, 0.2)"; shape (n_rows, 2)."""
+def read_bins(column: pd.Series, parameter: str) -> Floats:
+    """Return the smallest and the middle value of numbers or of bins such as "[0.1, 0.2)"; shape (n_rows, 2)."""
     edges = column.astype(str).str.extract(r"^\[?([^,]+)(?:, (.+)[\])])?$")
     edges[1] = edges[1].fillna(edges[0])
     numbers = edges.apply(pd.to_numeric, errors="coerce").to_numpy(float)
     if np.isnan(numbers).any():
         raise ValueError(
-            "`y_score` must be the name of a column of numbers, or of bins of numbers, "
-            "got other values."
+            f"`{parameter}` must be the name of a column of numbers, or of bins of "
+            "numbers, got other values."
         )
     return np.column_stack([numbers[:, 0], numbers.mean(axis=1)])
 

@@ -19,18 +19,18 @@ from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPAdditiveRegressor, DPLogisticRegression
+from skdp import DPAdditiveRegressor, DPLogisticRegression, evaluation
 from skdp.evaluation import (
     CountEstimateDisplay,
     FairnessDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
+    SurvivalDisplay,
     compare_to_baseline,
-    displays,
     privacy_curve,
 )
 from skdp.local import RandomizedResponseEncoder
-from skdp.metrics import fairness_report
+from skdp.metrics import fairness_report, survival_from_counts
 
 RNG = np.random.default_rng(0)
 COUNTS = pd.DataFrame({"count": [1.0], "lower": [0.0], "upper": [2.0]}, index=pd.Index(["a"], name="x"))
@@ -42,6 +42,11 @@ SEX = [*"FFFFFMMMMM"]
 REPORT = fairness_report(
     [1, 1, 0, 0, 1, 1, 0, 0, 1, 0], [1, 0, 1, 0, 1, 1, 1, 0, 1, 0], SEX, privileged="M", positive_label=1
 )
+TIMES = pd.DataFrame(
+    [(t, e, arm, 40 - 5 * t, 1.0) for t in range(8) for e in (0, 1) for arm in "ab"],
+    columns=["t", "e", "arm", "count", "std_error"],
+)
+CURVES = survival_from_counts(TIMES, "t", "e", group="arm")
 X = pd.DataFrame({"age": RNG.uniform(0, 90, 900), "job": RNG.choice(["clerk", "nurse"], 900)})
 DECLARED = {"bounds": {"age": (0, 90)}, "categories": {"job": ["clerk", "nurse", None]}, "random_state": 0}
 NUMBER = X["age"] / 90 + (X["job"] == "nurse")
@@ -61,11 +66,12 @@ MAKERS = {
     "PrivacyCurveDisplay": lambda **ax: PrivacyCurveDisplay.from_curve(CURVE[CURVE["metric"] == "m"], **ax),
     "FairnessDisplay": lambda **ax: FairnessDisplay.from_reports({"one": REPORT.query("metric == 'selection_rate'")}),
     "ShapeDisplay": lambda **ax: ShapeDisplay.from_estimator(clone(UNFITTED).fit(X, NUMBER), ["age"], **ax),
+    "SurvivalDisplay": lambda **ax: SurvivalDisplay.from_estimates(CURVES, **ax),
 }
 
 
 def test_every_display_has_a_maker():
-    assert sorted(MAKERS) == displays.__all__
+    assert sorted(MAKERS) == [name for name in evaluation.__all__ if name.endswith("Display")]
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -328,3 +334,20 @@ def test_legend_of_long_names_is_within_narrow_axes_and_has_no_undefined_curve()
     box, canvas = axes.get_legend().get_window_extent(), display.figure_.bbox
     assert canvas.x0 <= box.x0 < box.x1 <= canvas.x1
     assert texts(axes.get_legend().get_texts()) == [*names[:-1], "95 % interval"]
+
+
+class TestSurvival:
+    def test_steps_and_numbers_at_risk_are_the_numbers_of_the_table(self):
+        (axes,) = SurvivalDisplay.from_estimates(CURVES).ax_
+        for line, (_, rows) in zip(axes.lines, CURVES.groupby("group"), strict=True):
+            curve = rows[rows["metric"] == "survival"]
+            assert line.get_xdata().tolist() == [0, *curve["time"]]
+            np.testing.assert_array_equal(line.get_ydata(), [1, *curve["value"]])
+            assert line.get_drawstyle() == "steps-post"
+        at_risk = CURVES.query("metric == 'at_risk' and time == 4")["value"]
+        assert texts(axes.get_xticklabels())[2] == "\n".join(["4", *map("{:.0f}".format, at_risk)])
+        plt.close("all")
+
+    def test_table_without_curves_is_rejected(self):
+        with pytest.raises(ValueError, match="`estimates` must be a table of survival_from_counts"):
+            SurvivalDisplay(CURVES.query("metric == 'restricted_mean'"))
