@@ -1,5 +1,6 @@
 """Additive models: fitted functions, and their errors."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, PrivacyLedger
+from skdp.domain import Categories
 from skdp.privacy import Mu
 
 rng = np.random.default_rng(0)
@@ -293,11 +295,76 @@ def test_value_outside_the_domain_raises_or_adds_nothing():
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"Columns \['c'\] must be declared once"),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}}, r"columns of X, \['a', 'b', 'c'\], got \['d'\]"),
         ({"target_bounds": (None, "1")}, "`target_bounds` of column 'target' must be two numbers"),
+        ({"monotonic_cst": {1, 0, -1}}, "`monotonic_cst` must have a value for each of the 3 columns of X, got 1"),
+        ({"monotonic_cst": [1, 0]}, "`monotonic_cst` must have a value for each of the 3 columns of X, got 2"),
+        ({"monotonic_cst": {"d": 1}}, "The keys of `monotonic_cst` must be columns of X"),
+        ({"monotonic_cst": {"a": 2}}, r"`monotonic_cst\['a'\]` must be between -1 and 1, got 2"),
+        ({"monotonic_cst": [0.5, 0, 0]}, r"`monotonic_cst\['a'\]` must be an integer, got float"),
+        ({"monotonic_cst": {"c": 1}}, r"`monotonic_cst\['c'\]` must be 0 for a column without an order, got 1"),
     ],
 )
 def test_error_names_the_parameter(parameters, message):
     with pytest.raises((ValueError, TypeError), match=message):
         regressor(**parameters).fit(X, NUMBER)
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_functions_with_a_direction_are_monotone(make):
+    """The effect of "a" is not monotone, and missing numbers have a bin outside the order."""
+    order = Categories(["z", None, "x", "y"], ordered=True)
+    table = X.assign(a=X["a"].where(X["a"] > -0.9), c=X["c"].where(X["b"] < 4))
+    target = CLASS if make is classifier else NUMBER
+    model = make(Mu(1.5, delta=1e-6), categories={"c": order}, monotonic_cst=[1, -1, 1])
+    model = pickle.loads(pickle.dumps(clone(model))).fit(table, target)
+    for name, direction, ordered in [("a", 1, slice(-1)), ("b", -1, slice(-1)), ("c", 1, [0, 2, 3])]:
+        shape = model.shape_(name)
+        steps = direction * np.diff(shape.values[ordered])
+        assert (steps >= 0).all()
+        assert (steps > 0).any() or name == "b"  # whose effect increases
+        assert shape.values @ shape.counts == pytest.approx(0, abs=1e-6 * shape.counts.sum())
+    response = model.predict if make is regressor else model.decision_function
+    assert (np.diff(response(pd.DataFrame({"a": np.linspace(-1, 1, 99), "b": 1.0, "c": "x"}))) >= 0).all()
+    assert "monotonic_cst={'a': 1, 'b': -1, 'c': 1}" in model.guarantee_.mechanism
+    named = clone(model).set_params(monotonic_cst={"a": 1, "b": -1, "c": np.int64(1)}).fit(table, target)
+    assert (named.shapes_[0] == model.shapes_[0]).all()
+
+
+def test_monotone_functions_have_smaller_errors_and_the_coverage_of_free_ones():
+    squares, inside = [], []
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        table = pd.DataFrame(random.uniform(-1, 1, (2_000, 2)), columns=["a", "b"])
+        parts = {"a": 1.0 * (table["a"] > 0.3), "b": -table["b"]}
+        target = sum(parts.values()) + random.normal(size=2_000)
+        for directions in (None, {"a": 1, "b": -1}):
+            model = regressor(1.0, bounds=(-1, 1), categories=None, target_bounds=(-8, 8), monotonic_cst=directions)
+            model.set_params(random_state=seed).fit(table, target)
+            for name, part in parts.items():
+                shape = model.shape_(name)
+                errors = shape.values[shape.bins.encode(table[name].to_numpy())] - (part - part.mean())
+                squares.append(np.mean(errors**2))
+                inside.append(bands_hold(shape, table[name], part.to_numpy()).mean())
+    free, monotone = np.reshape(squares, (6, 2, 2)).mean(axis=(0, 2))
+    assert monotone < 0.85 * free
+    free, monotone = np.reshape(inside, (6, 2, 2)).mean(axis=(0, 2))
+    assert monotone > max(free, 0.93)
+
+
+def test_rare_values_hardly_change_a_monotone_function():
+    """Values that are merged have their mean over rows."""
+    codes = np.repeat([0.0, 1.0, 2.0], [20, 980, 1_000])
+    target = np.select([codes == 0, codes == 1], [1.0, 0.0], 2.0)
+    model = DPAdditiveRegressor(MUCH, categories=[[0, 1, 2]], target_bounds=(-4, 4), monotonic_cst=[1], random_state=0)
+    predicted = model.fit(codes.reshape(-1, 1), target).predict([[0], [1], [2]])
+    assert predicted == pytest.approx([0.02, 0.02, 2], abs=0.05)
+
+
+def test_direction_for_several_classes_raises_before_charge():
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
+    model = classifier(1.0, classes=[0, 1, 2], monotonic_cst={"a": 1}, ledger=ledger)
+    with pytest.raises(ValueError, match="`monotonic_cst` must be None for more than two classes, got 3 classes"):
+        model.fit(X, CLASS)
+    assert ledger.spent.epsilon == 0
 
 
 def test_column_of_too_many_values_raises_before_charge():

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 from scipy.special import expit, ndtri, softmax
 
 from skdp._arrays import Floats, Indices, Integers
@@ -216,7 +217,7 @@ def make_prior_covariances(bins: Bins) -> list[Floats]:
     """
     counts = bins.sizes
     covariances = [np.eye(len(counts))]
-    ordered = _ordered_bins(bins.attribute)
+    ordered = list_ordered_bins(bins.attribute)
     if len(ordered) > 2:
         # Missing values are not similar to any other value.
         sizes = counts[ordered]
@@ -237,7 +238,7 @@ def make_prior_covariances(bins: Bins) -> list[Floats]:
     return [centering @ matrix @ centering.T + 0.05 for matrix in covariances]
 
 
-def _ordered_bins(attribute: Categories | Interval) -> list[int]:
+def list_ordered_bins(attribute: Categories | Interval) -> list[int]:
     """Return the indices of the bins that have an order, without missing values."""
     if isinstance(attribute, Interval):
         return list(range(len(attribute.edges) - 1))
@@ -498,21 +499,30 @@ class Start(NamedTuple):
 BOUND_EPOCHS = (0, 1, 2, 4)
 
 
-def choose_weight(
-    changes: Floats, before: float, variance: float, n_epochs: int
-) -> float:
-    """Return the weight of the measurements of the last of `n_epochs` epochs in their averages over epochs.
+class EpochWeights:
+    """Weights of the measurements of epochs in their average, and the noise variance of the average."""
 
-    `changes` are the differences from the averages. `before` is the noise variance of an average, and `variance` of a
-    measurement. Earlier measurements are about other functions: if the changes exceed the noise, the weight is larger
-    (R. Kalman, 1960).
-    """
-    known = before + variance
-    drift = float((changes**2).mean())
-    if drift < known * (1 + MAX_ERRORS * math.sqrt(2 / changes.size)):
-        drift = 0.0
-    # With equal noise, later epochs have larger weights: they are closer to the solution.
-    return max((before + drift) / (known + drift), 2 / (n_epochs + 1))
+    def __init__(self) -> None:
+        self.variance = 0.0
+        self._n_epochs = 0
+
+    def choose(self, changes: Floats, variance: float) -> float:
+        """Return the weight of the measurements of a new epoch.
+
+        `changes` are their differences from the average, and `variance` is their noise variance. Earlier measurements
+        are about other functions: if the changes exceed the noise, the weight is larger (R. Kalman, 1960).
+        """
+        self._n_epochs += 1
+        known = self.variance + variance
+        drift = float((changes**2).mean())
+        if drift < known * (1 + MAX_ERRORS * math.sqrt(2 / changes.size)):
+            drift = 0.0
+        # With equal noise, later epochs have larger weights: they are closer to the solution.
+        weight = max(
+            (self.variance + drift) / (known + drift), 2 / (self._n_epochs + 1)
+        )
+        self.variance = (1 - weight) ** 2 * self.variance + weight**2 * variance
+        return weight
 
 
 class ResidualSizes:
@@ -523,9 +533,7 @@ class ResidualSizes:
         self._noise = noise
         self._n_rows = n_rows
         self._counts = np.zeros(len(RESIDUAL_LIMITS))
-        # The noise variance of an averaged count, and the number of epochs.
-        self._variance = 0.0
-        self._n_epochs = 0
+        self._weights = EpochWeights()
 
     def shrink_bound(
         self, before: NumberResiduals, sizes: Floats, n_free: float, source: ByteSource
@@ -545,7 +553,10 @@ class ResidualSizes:
         largest = before.bound / TARGET_UNIT
         is_guessed = bool(counts.max() < MAX_ERRORS * error)
         is_small = is_guessed and limit < largest / 2
-        self._average(counts, error**2)
+        # The bound is the smallest of several, so its counts are too small beyond it, and
+        # errors that follow from them alone, too.
+        changes = counts - self._counts
+        self._counts += self._weights.choose(changes, error**2) * changes
         # If noise exceeds the counts, a small limit may be due to noise. Of a normal
         # residual, it is 2.3 standard deviations.
         limit = largest / 2 if is_small else min(limit, largest)
@@ -559,19 +570,13 @@ class ResidualSizes:
             is_guessed=is_guessed,
         )
 
-    def _average(self, counts: Floats, variance: float) -> None:
-        """Update the averages by the counts of an epoch, and the variance of their noise."""
-        # The bound is the smallest of several, so its counts are too small beyond it, and
-        # errors that follow from them alone, too.
-        self._n_epochs += 1
-        changes = counts - self._counts
-        weight = choose_weight(changes, self._variance, variance, self._n_epochs)
-        self._counts = self._counts + weight * changes
-        self._variance = (1 - weight) ** 2 * self._variance + weight**2 * variance
-
     def _describe(self, limit: float) -> tuple[float, float]:
         """Estimate the mean square of residuals clipped to `limit`, in squared limits, and the part within it."""
-        counts, n_rows, error = self._counts, self._n_rows, math.sqrt(self._variance)
+        counts, n_rows, error = (
+            self._counts,
+            self._n_rows,
+            math.sqrt(self._weights.variance),
+        )
         sizes = RESIDUAL_LIMITS / limit
         # In the class of the limit and the next one, the density falls with the cube.
         beyond = np.clip((sizes**2 - 1) / 3, 0, 1)
@@ -634,12 +639,16 @@ class _Constant:
 class ColumnFunction:
     """The function of a column, and the averages over epochs from which it is estimated."""
 
-    def __init__(self, bins: Bins, n_outputs: int, quantiles: Floats) -> None:
+    def __init__(
+        self, bins: Bins, n_outputs: int, quantiles: Floats, direction: int
+    ) -> None:
         """Start with the value 0 in each bin, without any measured sum.
 
-        `quantiles` are the positions of public rows in the column, from 0 to 1.
+        `quantiles` are the positions of public rows in the column, from 0 to 1. A `direction` of 1 is for increasing
+        functions, -1 for decreasing functions, and 0 for all functions.
         """
         self.bins = bins
+        self._direction = direction
         self.sizes = bins.sizes
         self.covariances = make_prior_covariances(bins)
         shape = len(bins.counts), n_outputs
@@ -658,9 +667,7 @@ class ColumnFunction:
         # the slopes of sums in the values.
         self._mean_sums = np.zeros(shape)
         self._mean_slopes = np.zeros(shape)
-        # The noise variance of an averaged sum, and the number of epochs.
-        self._noise_variance = 0.0
-        self._n_epochs = 0
+        self._weights = EpochWeights()
 
     def compute_std_errors(self) -> Floats:
         """Return the standard errors of the values minus their mean over rows; shape (n_bins, n_outputs)."""
@@ -707,26 +714,32 @@ class ColumnFunction:
         # Where the slope increases on the way, a longer step would be too long.
         slopes = np.maximum(slopes, np.abs(noisy) / residuals.max_step)
         sums = slopes * self.values + noisy
-        self._n_epochs += 1
-        weight = 1.0
-        if self._n_epochs > 1:
-            changes = sums - slopes * self._mean_sums / self._mean_slopes
-            weight = choose_weight(
-                changes, self._noise_variance, error**2, self._n_epochs
-            )
+        mean_slopes = np.maximum(self._mean_slopes, np.finfo(float).tiny)
+        changes = sums - slopes * self._mean_sums / mean_slopes
+        weight = self._weights.choose(changes, error**2)
         self._mean_sums += weight * (sums - self._mean_sums)
         self._mean_slopes += weight * (slopes - self._mean_slopes)
-        self._noise_variance *= (1 - weight) ** 2
-        self._noise_variance += weight**2 * error**2
         values = self._smooth(variances, residuals.row_variance)
         step = np.clip(values - self.values, -residuals.max_step, residuals.max_step)
         # Larger responses are noise.
         self.values = _center_classes(np.clip(self.values + step, -64, 64))
+        if self._direction:
+            self._make_monotone()
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
         self.public_values = (self.values - self.mean)[self._public_bins]
-        self.integer_values = self.integer_values.copy()
-        self.integer_values[:-1] = np.rint(self.values * residuals.response_unit)
+        integers = np.rint(self.values * residuals.response_unit).astype(np.int64)
+        self.integer_values = np.pad(integers, ((0, 1), (0, 0)))
+
+    def _make_monotone(self) -> None:
+        """Replace the values by the nearest monotone values: weighted by bin sizes, their mean remains."""
+        ordered = list_ordered_bins(self.bins.attribute)
+        fitted = isotonic_regression(
+            self.values[ordered, 0],
+            weights=self.sizes[ordered],
+            increasing=self._direction > 0,
+        )
+        self.values[ordered, 0] = fitted.x
 
     def _smooth(self, variances: Floats, row_variance: float) -> Floats:
         """Return the posterior means of the values, and keep their posterior distributions.
@@ -737,7 +750,7 @@ class ColumnFunction:
         # The remaining sum over all bins is the error of the constant.
         slopes = self._mean_slopes
         sums = self._mean_sums - slopes * (self._mean_sums.sum(0) / slopes.sum(0))
-        noise = self._noise_variance + self.sizes[:, np.newaxis] * variances
+        noise = self._weights.variance + self.sizes[:, np.newaxis] * variances
         self.posteriors = [
             smooth_sums(*column, self.covariances, row_variance)
             for column in zip(sums.T, slopes.T, noise.T, strict=True)
@@ -750,6 +763,7 @@ def backfit(
     codes: Sequence[NDArray[Any]],
     targets: NDArray[Any],
     bins: Sequence[Bins],
+    directions: Sequence[int],
     start: Start,
     n_epochs: int,
     source: ByteSource,
@@ -767,6 +781,8 @@ def backfit(
         Integer targets: the class of each row, or its number in steps of 1 / `TARGET_UNIT`.
     bins : list of Bins
         The bins of each column.
+    directions : list of int
+        1 or -1 for each column whose function increases or decreases, otherwise 0.
     start : Start
         The constant response, and the remaining budget, of which `mu_squared` is the square of mu in Gaussian DP.
     n_epochs : int
@@ -786,9 +802,9 @@ def backfit(
     n_outputs = len(start.response)
     # Public rows with independent columns.
     order, functions = np.random.default_rng(0), []
-    for one in bins:
+    for one, direction in zip(bins, directions, strict=True):
         quantiles = (order.permutation(N_PUBLIC_ROWS) + 0.5) / N_PUBLIC_ROWS
-        functions.append(ColumnFunction(one, n_outputs, quantiles))
+        functions.append(ColumnFunction(one, n_outputs, quantiles, direction))
     constant = _Constant(start)
     unit = residuals.response_unit
     exact_targets, targets = targets, targets.astype(residuals.dtype, copy=False)
