@@ -143,6 +143,7 @@ def find_read(fit, table):
 
 
 @pytest.mark.filterwarnings("ignore:The noise:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning")  # of few rows
 def test_page_lists_what_each_estimator_reads():
     found = {"sums": [], "values": [], "rows": [], "nothing": []}
     for name in EVERY:
