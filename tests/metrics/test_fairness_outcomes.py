@@ -19,7 +19,6 @@ GROUP = RNG.choice(["a", "b", "c"], N, p=[0.2, 0.3, 0.5])
 CLASS = np.array(["high", "low", "middle"])[(3 * RNG.random(N) ** (1 + (GROUP == "a"))).astype(int)]
 PREDICTED = np.where(RNG.random(N) < 0.6, CLASS, RNG.permutation(CLASS))
 WAGE = RNG.gamma(2, 10, N) + 8 * (GROUP == "c")
-PREDICTED_WAGE = 0.7 * WAGE + 5 + RNG.normal(0, 4 + 2 * (GROUP == "a"), N)
 WEIGHT = np.exp(0.5 * (GROUP == "c") + WAGE / 40 + 0.3 * RNG.normal(size=N))
 ENCODER = RandomizedResponseEncoder(1.0, categories={"group": ["a", "b", "c"]}, random_state=0)
 REPORTS = ENCODER.fit_transform(pd.DataFrame({"group": GROUP}))
