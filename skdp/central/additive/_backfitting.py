@@ -31,6 +31,7 @@ from skdp.central._rows import (
 )
 from skdp.central.statistics import (
     Noise,
+    add_drawn,
     is_ordered,
     to_float,
     warn_user,
@@ -813,6 +814,7 @@ def backfit(
     public_values = np.zeros((N_PUBLIC_ROWS, n_outputs))
     amount = start.mu_squared / (n_epochs * len(bins))
     sizes = start.bound_noise and ResidualSizes(start.bound_noise, start.n_rows)
+    ends = np.cumsum([function.values.size for function in functions])
     for epoch in range(n_epochs):
         # Residuals of numbers become smaller in the first epochs, and so does their bound,
         # to which the noise is proportional.
@@ -829,12 +831,14 @@ def backfit(
         error = to_float(max(noise.std, Fraction(1))) / residuals.unit
         if n_outputs > 1:  # centering over classes reduces the noise
             error *= math.sqrt(1 - 1 / n_outputs)
+        # One draw for all columns takes a third of the time of a draw for each.
+        drawn = np.split(noise.draw(source, int(ends[-1])), ends[:-1])
         for column, function in enumerate(functions):
             rows = codes[column].astype(np.intp)  # faster than several conversions
             # (n_outputs, n_rows); then all arrays have the shape (n_bins, n_outputs).
             row_residuals = residuals.measure(targets, responses)
             exact = sum_by_bin(rows, row_residuals, len(function.sizes))
-            noisy = noise.add_floats(source, exact)
+            noisy = add_drawn(exact, drawn[column].reshape(exact.shape))
             before = function.integer_values
             constant_before = constant.round(unit)
             centered = _center_classes(noisy / residuals.unit)

@@ -11,6 +11,7 @@ from skdp.central.statistics._batches import split_persons as split_persons
 from skdp.central.statistics._batches import without_column as without_column
 from skdp.central.statistics._calibrated_noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
 from skdp.central.statistics._calibrated_noise import Noise as Noise
+from skdp.central.statistics._calibrated_noise import add_drawn as add_drawn
 from skdp.central.statistics._calibrated_noise import choice_name as choice_name
 from skdp.central.statistics._calibrated_noise import choose as choose
 from skdp.central.statistics._calibrated_noise import to_float as to_float

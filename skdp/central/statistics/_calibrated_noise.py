@@ -124,8 +124,7 @@ class Noise:
 
     def add_by_group(self, source: ByteSource, numbers: NDArray[Any]) -> Floats:
         """Add noise to groups of integers, (n_groups, size), of which a row changes one, and return floats."""
-        noisy = numbers.astype(object) + self.draw_each(source, *numbers.shape)
-        return np.clip(noisy, -MAX_NOISY_SUM, MAX_NOISY_SUM).astype(float)
+        return add_drawn(numbers, self.draw_each(source, *numbers.shape))
 
     @property
     def std(self) -> Fraction:
@@ -174,6 +173,12 @@ class Noise:
         # `laplace_loss` requires. For the rows of a person in several groups, the chain
         # has the same length.
         return laplace_loss(self.amount, self.sensitivity)
+
+
+def add_drawn(numbers: NDArray[Any], drawn: NDArray[Any]) -> Floats:
+    """Add noise that was drawn to integers of the same shape, and return floats."""
+    noisy = numbers.astype(object) + drawn
+    return np.clip(noisy, -MAX_NOISY_SUM, MAX_NOISY_SUM).astype(float)
 
 
 def choose(
