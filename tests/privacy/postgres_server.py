@@ -92,6 +92,17 @@ class Server:
 
 
 @contextmanager
+def run_server():
+    """Start a server, and stop it at the end."""
+    server = Server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
 def losing_answers(server):
     """Yield the folder of a socket that passes on all messages, and loses the answer to a commit of a charge."""
     folder = Path(tempfile.mkdtemp(prefix="skdp-"))

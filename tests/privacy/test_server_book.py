@@ -39,23 +39,15 @@ schemas = map("ledger{}".format, itertools.count())
 
 @pytest.fixture(scope="module")
 def server():
-    server = postgres_server.Server()
-    try:
-        server.start()
+    with postgres_server.run_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="module")
 def killed_server():
     """A server that tests kill and start again."""
-    server = postgres_server.Server()
-    try:
-        server.start()
+    with postgres_server.run_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture
@@ -82,20 +74,10 @@ def test_budget_remains_after_the_ledger_object_is_deleted(address):
         assert again.spent == (1, 1e-7)
     again.charge(ONE, "second")
     assert PrivacyLedger(path=address).charges()["title"].tolist() == ["first", "second"]
-
-
-@pytest.mark.parametrize(
-    "options", [{"epsilon": 4.0}, {"epsilon": 3.0, "delta": 1e-9}, {"rho": 3.0}, {"epsilon": 3.0, "columns": ["a"]}]
-)
-def test_budget_with_other_settings_is_refused(options, server):
-    address = server.address("other")
-    with server.connect() as database:
-        database.execute("CREATE SCHEMA IF NOT EXISTS other")
-    PrivacyLedger(3.0, path=address, relation="replace")
-    if "columns" in options:
-        options = options | {"relation": "replace_values"}
-    with pytest.raises(ValueError, match=r"was created with epsilon=3\.0, relation='replace', got"):
-        PrivacyLedger(path=address, **options)
+    columns = {"epsilon": 3.0, "columns": ["a"], "relation": "replace_values"}
+    for options in ({"epsilon": 4.0}, {"epsilon": 3.0, "delta": 1e-9}, {"rho": 3.0}, columns):
+        with pytest.raises(ValueError, match=r"was created with epsilon=3\.0, delta=1e-06, relation='replace', got"):
+            PrivacyLedger(path=address, **options)
 
 
 def test_ledger_that_does_not_exist_requires_a_budget(address, server):
@@ -245,20 +227,13 @@ def test_sums_and_charges_are_read_at_one_moment(address, monkeypatch):
     assert ledger.charges()["title"].tolist() == ["first"]
 
 
-@pytest.mark.parametrize(
-    ("rights", "reason"),
-    [
-        ("SELECT", "its role may not read or change the tables"),
-        ("SELECT, INSERT", "its role may not read or change the tables"),
-        ("INSERT, UPDATE", "its role may not read or change the tables"),
-    ],
-)
-def test_role_without_rights_reads_and_charges_nothing(rights, reason, server):
-    schema = next(schemas)
+@pytest.mark.parametrize("rights", ["SELECT", "SELECT, INSERT", "INSERT, UPDATE"])
+def test_role_without_rights_reads_and_charges_nothing(rights, server, schema, address):
+    reason = "its role may not read or change the tables"
+    ledger = PrivacyLedger(3.0, path=address)
+    ledger.charge(ONE, "first")
     with server.connect() as database:
-        database.execute(f"CREATE SCHEMA {schema}; CREATE ROLE {schema} LOGIN")
-        ledger = PrivacyLedger(3.0, path=server.address(schema))
-        ledger.charge(ONE, "first")
+        database.execute(f"CREATE ROLE {schema} LOGIN")
         database.execute(f"GRANT USAGE ON SCHEMA {schema} TO {schema}")
         database.execute(f"GRANT {rights} ON ALL TABLES IN SCHEMA {schema} TO {schema}")
     address = server.address(schema, user=schema)
@@ -430,32 +405,25 @@ def test_charge_within_a_charge_is_refused(address):
 @pytest.mark.parametrize(
     "budget", [{"epsilon": 3.0, "delta": 1e-6}, {"rho": 1.0}, {"epsilon": 3.0, "relation": "add_remove"}]
 )
-def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
+def test_budget_moves_from_a_file_to_a_server(budget, address, tmp_path):
     """The code is in docs/guide/production.md."""
     page = Path(__file__).parents[2].joinpath("docs/guide/production.md").read_text(encoding="utf-8")
     code = re.search(r"epsilon, delta = old.spent.*?moved from a file\"\)", page, re.DOTALL)[0]
-    schema = next(schemas)
-    with server.connect() as database:
-        database.execute(f"CREATE SCHEMA {schema}")
-    old = PrivacyLedger(path=tmp_path_factory.mktemp("old") / "ledger.sqlite", **budget)
+    old = PrivacyLedger(path=tmp_path / "ledger.sqlite", **budget)
     for _ in range(3):
         old.charge(PrivacyGuarantee(0.1, relation="add_remove", trust="central"), "release")
-    new = PrivacyLedger(path=server.address(schema), **budget)
+    new = PrivacyLedger(path=address, **budget)
     exec(code, {"PrivacyGuarantee": PrivacyGuarantee, "old": old, "new": new})
     assert (new.spent, new.relation) == (old.spent, old.relation)
     assert new.remaining() == pytest.approx(old.remaining(), rel=1e-12)
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_edited_sums_and_charges_raise_an_error(edit, server):
-    schema = next(schemas)
+def test_edited_sums_and_charges_raise_an_error(edit, server, schema, address):
+    ledger = charged_ledger(address)
     with server.connect(schema) as database:
-        database.execute(f"CREATE SCHEMA {schema}")
-        ledger = charged_ledger(server.address(schema))
-        for name in ("account", "charge"):
-            edit = re.sub(rf"\b{name}\b", f"skdp_{name}", edit)
-        database.execute(edit)
-    check_damaged(ledger, server.address(schema))
+        database.execute(re.sub(r"\b(account|charge)\b", r"skdp_\1", edit))
+    check_damaged(ledger, address)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
