@@ -113,6 +113,15 @@ def find_score_interval(
     return ConfidenceInterval(middle - margin, middle + margin)
 
 
+def find_sampling_variance(counts: Any, n: Any, factor: Any) -> Any:
+    """Return the variance ``factor * c * (n - c)`` of counts, at the nearest count c that one standard error allows."""
+    # The variance at an estimate of 0 would be 0, also if no record of a value is drawn.
+    # This is the middle of the score interval of such a value for z = 1.
+    smallest = n / 2 * factor / (1 + factor)
+    clipped = np.clip(counts, smallest, n - smallest)
+    return factor * clipped * (n - clipped)
+
+
 def find_binomial_interval(
     successes: Any, failures: Any, level: float
 ) -> ConfidenceInterval:

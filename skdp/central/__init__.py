@@ -31,6 +31,7 @@ from skdp.central.groups._comparisons import compare_groups
 from skdp.central.groups._group_by import TOTAL as TOTAL
 from skdp.central.groups._group_by import DPGroupBy
 from skdp.central.groups._months import filter_months
+from skdp.central.groups._sampling import check_sampling as check_sampling
 
 __all__ = [
     "DPPCA",

@@ -26,6 +26,7 @@ from skdp.base import (
     apply_set_output,
     check_choice,
     check_declared,
+    check_design_effect,
     check_input,
     check_ledger,
     check_names,
@@ -626,6 +627,15 @@ class WeightedStatistic(CentralStatistic):
     """Base class of statistics of rows that may have weights."""
 
     max_weight: float | None
+
+    def _find_sampling_factor(self, design_effect: float | None) -> float:
+        """Return the sampling variance of a sum, relative to rows of weight 1 that are drawn at random; 0 if None."""
+        if design_effect is None:
+            return 0.0
+        # The variance of a sum of weights w is the sum of w**2, at most the largest weight
+        # times the sum. The rows of a person count as one row with their number as weight.
+        largest = (self.max_weight or 1.0) * self.max_rows_per_person
+        return check_design_effect(design_effect) * largest
 
     @restore_on_error
     def fit(

@@ -16,7 +16,6 @@ from skdp.base import (
     K_NORM,
     NORMAL,
     Bounds,
-    ConfidenceInterval,
     Estimate,
     check_choice,
     check_confidence_level,
@@ -30,13 +29,20 @@ from skdp.central._base import (
 )
 from skdp.central._ranges import (
     Hierarchy,
-    count_interval,
     count_std,
+    estimate_counts,
     find_range,
     plan_hierarchy,
     read_levels,
 )
-from skdp.central._sums import GRID, NoisySums, sum_by_cells, sum_columns
+from skdp.central._sums import (
+    GRID,
+    NoisySums,
+    add_sampling,
+    list_unknown_deviations,
+    sum_by_cells,
+    sum_columns,
+)
 from skdp.central.statistics import (
     Batches,
     Noise,
@@ -138,7 +144,7 @@ class DPHistogram(WeightedStatistic):
     large.
 
     Intervals cover with the stated probability or a little more: they use the larger of the quantiles of a normal and
-    of a Laplace distribution, and are rounded outward.
+    of a Laplace distribution, of a normal one for Gaussian noise, and are rounded outward.
 
     References
     ----------
@@ -295,7 +301,7 @@ class DPHistogram(WeightedStatistic):
             return np.full(self.counts_.size, 1 / self.counts_.size)
         return project_to_simplex(self.counts_ / total, 1)
 
-    def to_frame(self, level: Any = None) -> Any:
+    def to_frame(self, level: Any = None, *, design_effect: float | None = None) -> Any:
         """Return the counts as a table.
 
         Parameters
@@ -303,6 +309,10 @@ class DPHistogram(WeightedStatistic):
         level : name of a level, optional
             Return the counts of the groups of this level of `levels`, each the sum of the counts of its parts. By
             default, return the counts of the cells.
+        design_effect : float, default=None
+            If None, standard errors and intervals are for the counts of this table. Otherwise, they are for the
+            expected counts in a sample of as many rows from a population, with the sampling variance of proportions
+            times this factor: 1 for a simple random sample, and above 1 for a sample of clusters.
 
         Returns
         -------
@@ -313,7 +323,7 @@ class DPHistogram(WeightedStatistic):
         Raises
         ------
         ValueError
-            If `level` is not a level.
+            If `level` is not a level, or `design_effect` is not a number of at least 0.
         """
         check_is_fitted(self)
         domain, counts, std_error = self.domain_, self.counts_, self.std_error_
@@ -324,12 +334,16 @@ class DPHistogram(WeightedStatistic):
                 )
             labels, counts, std_error = self._levels[level]
             domain = Domain({level: labels})
-        lower, upper = self._find_intervals(counts, std_error)
-        table = dict(zip(_COLUMNS, (counts, std_error, lower, upper), strict=True))
+        estimate = self._estimate(counts, std_error, design_effect)
+        table = dict(zip(_COLUMNS, estimate, strict=True))
         return make_frame(domain, table, self._library)
 
     def range_estimate(
-        self, low: Hashable | None = None, high: Hashable | None = None
+        self,
+        low: Hashable | None = None,
+        high: Hashable | None = None,
+        *,
+        design_effect: float | None = None,
     ) -> Estimate:
         """Estimate the number of records from a lower bound up to an upper bound, which is excluded.
 
@@ -339,6 +353,8 @@ class DPHistogram(WeightedStatistic):
             Endpoints of the range; None for no bound. The endpoints must be edges of bins for an `Interval`, whose last
             bin includes its upper edge; any numbers or dates for a column of these; and otherwise declared values. A
             range does not contain missing values.
+        design_effect : float, default=None
+            Factor of the sampling variance, as in `to_frame`.
 
         Returns
         -------
@@ -349,7 +365,8 @@ class DPHistogram(WeightedStatistic):
         Raises
         ------
         TypeError, ValueError
-            If an endpoint is not in the domain, or there are several columns.
+            If an endpoint is not in the domain, there are several columns, or `design_effect` is not a number of at
+            least 0.
         """
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
@@ -368,15 +385,23 @@ class DPHistogram(WeightedStatistic):
         tree = Hierarchy.even(self.counts_.size, self.branching_)
         variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
         std_error = math.sqrt(variance_of_level * tree.variance(in_range))
-        lower, upper = self._find_intervals(total, std_error)
-        return Estimate(total, std_error, lower.item(), upper.item())
+        value, std_error, *bounds = self._estimate(total, std_error, design_effect)
+        return Estimate(value, float(std_error), *(bound.item() for bound in bounds))
 
-    def _find_intervals(self, counts: Any, std_error: Any) -> ConfidenceInterval:
-        """Return the intervals of counts."""
+    def _estimate(
+        self, counts: Any, std_error: Any, design_effect: float | None
+    ) -> Estimate:
+        """Return counts with errors and intervals, for this table or for a population."""
         level = check_confidence_level(self.confidence_level)
         is_gaussian = "Gaussian" in self.guarantee_.mechanism
-        distribution = NORMAL if is_gaussian else K_NORM
-        return count_interval(counts, std_error, level, distribution)
+        return estimate_counts(
+            counts,
+            std_error,
+            level,
+            NORMAL if is_gaussian else K_NORM,
+            n_rows=float(self.counts_.sum()),
+            design_effect=self._find_sampling_factor(design_effect),
+        )
 
 
 def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
@@ -389,7 +414,7 @@ def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> 
     std_error = count_std(budget, len(tree.sizes))
     std_error *= math.sqrt(tree.cell_variances.max())
     distribution = Noise.from_budget(budget).distribution
-    lower, upper = count_interval(0, std_error, level, distribution)
+    *_, lower, upper = estimate_counts(0, std_error, level, distribution)
     return float(upper - lower) / 2
 
 
@@ -530,11 +555,21 @@ class DPMean(WeightedStatistic):
         level = check_confidence_level(self.confidence_level)
         noisy = NoisySums.draw(sums.numbers(), sums.bounds, noise, source)
         estimate = noisy.estimate_means(level)
+        n_values = noisy.counts[0] * (self.max_weight or 1.0) / GRID
+        self._moments = np.array([n_values, noisy.bound_variances(level)[0]])
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
 
-    def to_frame(self) -> Any:
+    def to_frame(self, *, design_effect: float | None = None) -> Any:
         """Return the means as a table.
+
+        Parameters
+        ----------
+        design_effect : float, default=None
+            If None, standard errors and intervals are for the means of this table. Otherwise, they are for a population
+            from which the rows are a sample, with the sampling variance times this factor, such as 1 for a simple
+            random sample. This requires columns with the bounds (0, 1), whose means are proportions, because deviations
+            are not released.
 
         Returns
         -------
@@ -542,11 +577,30 @@ class DPMean(WeightedStatistic):
             Table in the library of X (pandas for an array) with a row for each column of X, and the columns ``mean``,
             ``std_error``, ``lower`` and ``upper``. The names of the columns of X are the index in pandas, and the
             column ``column`` elsewhere.
+
+        Raises
+        ------
+        ValueError
+            If `design_effect` is not a number of at least 0, or requires deviations.
         """
         check_is_fitted(self)
-        lower, upper = self.interval_.T
-        columns = {"mean": self.mean_, "std_error": self.std_error_}
-        columns |= {"lower": lower, "upper": upper}
+        estimate = Estimate(self.mean_, self.std_error_, *self.interval_.T)
+        factor = self._find_sampling_factor(design_effect)
+        if factor:
+            unknown = list_unknown_deviations(self.guarantee_.scope, self.bounds_)
+            if unknown:
+                raise ValueError(
+                    f"`design_effect` requires the standard deviations of {unknown}, which "
+                    "DPMean does not release. Use DPGroupBy(by=None) with 'mean' and 'std' "
+                    "in `statistics`."
+                )
+            # Estimators of earlier versions do not have these moments.
+            n_values, variance = vars(self).get("_moments", np.full((2, 1), np.nan))
+            level = check_confidence_level(self.confidence_level)
+            errors = np.sqrt(variance / np.maximum(n_values, factor))
+            estimate = add_sampling(estimate, n_values, [errors, errors], factor, level)
+            estimate = estimate.clip(*self.bounds_.T)
+        columns = dict(zip(("mean", *_COLUMNS[1:]), estimate, strict=True))
         names = self.guarantee_.scope[: self.n_features_in_]
         if self._library == "pandas":  # whose names may be tuples
             index = pd.Index(names, name="column", tupleize_cols=False)

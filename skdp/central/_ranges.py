@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers, Mask
-from skdp.base import ConfidenceInterval, ErrorDistribution
+from skdp.base import (
+    NORMAL,
+    ErrorDistribution,
+    Estimate,
+    find_sampling_variance,
+    find_score_interval,
+)
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Noise,
@@ -331,17 +337,31 @@ def plan_hierarchy(size: int, budget: PrivacyBudget, method: str) -> Hierarchy:
     )
 
 
-def count_interval(
-    counts: float | NDArray[Any],
-    std_error: float | Floats,
+def estimate_counts(
+    counts: Any,
+    std_error: Any,
     level: float,
     distribution: ErrorDistribution,
-) -> ConfidenceInterval:
-    """Return confidence intervals of noisy counts or sums of weights."""
-    if np.asarray(counts).dtype.kind == "f":  # sums of weights
-        return distribution.confidence_interval(counts, std_error, level)
-    # The margin is rounded up, because true counts are integers. A noisy count may be an
-    # estimate that was rounded by less than 1.
-    margin = distribution.quantile(level) * np.asarray(std_error)
-    margin = np.ceil(np.minimum(margin, MAX_NOISY_COUNT)).astype(np.int64)
-    return ConfidenceInterval(counts - margin, counts + margin)
+    *,
+    n_rows: float = 0.0,
+    design_effect: float = 0.0,
+) -> Estimate:
+    """Return noisy counts, or sums of weights, with errors and intervals.
+
+    With a `design_effect`, of the largest weight, they are for the expected counts of samples of `n_rows` rows.
+    """
+    down = up = distribution.quantile(level) * np.asarray(std_error)
+    if design_effect:
+        n = np.maximum(np.maximum(n_rows, counts), 1.0)
+        factor = design_effect / n
+        z = NORMAL.quantile(level)
+        low, high = find_score_interval(counts, n, down, z**2 * factor)
+        down, up = np.maximum(down, counts - low), np.maximum(up, high - counts)
+        variance = find_sampling_variance(counts, n, factor)
+        std_error = np.sqrt(np.square(std_error) + variance)
+    if np.asarray(counts).dtype.kind != "f":
+        # Margins are rounded up, because true counts are integers. A noisy count may be an
+        # estimate that was rounded by less than 1.
+        margins = np.minimum([down, up], MAX_NOISY_COUNT)
+        down, up = np.ceil(margins).astype(np.int64)
+    return Estimate(counts, std_error, counts - down, counts + up)

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers, Mask
-from skdp.base import Estimate, parse_bounds, to_float_columns
+from skdp.base import ErrorDistribution, Estimate, parse_bounds, to_float_columns
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
@@ -427,6 +427,27 @@ def find_ratios_within(
     middle = quotients - margin**2 * center
     lower = np.where(is_known, (middle - root - margin**2 * slack) / rest, -np.inf)
     return lower, np.where(is_known, (middle + root) / rest, np.inf)
+
+
+def list_unknown_deviations(names: Sequence[Any], bounds: Floats) -> list[Any]:
+    """Return the columns whose deviation does not follow from their mean: all except proportions, between 0 and 1."""
+    pairs = zip(names, bounds, strict=False)
+    return [name for name, (low, high) in pairs if (low, high) != (0, 1)]
+
+
+def add_sampling(
+    estimate: Estimate, n: Floats, errors: Any, factor: float, level: float
+) -> Estimate:
+    """Add the sampling error of n values to estimates; nan stays nan.
+
+    `errors` has the standard errors below and above, whose squares are multiplied by `factor`.
+    """
+    degrees = np.maximum(n / factor - 1, 1.0)
+    below, above = np.sqrt(factor * (1 + 1 / degrees)) * np.asarray(errors)
+    margins = ErrorDistribution(degrees).quantile(level) * np.array([below, above])
+    widened = estimate.add_error(below, margins)
+    pairs = zip(estimate, widened, strict=True)
+    return Estimate(*(np.where(np.isnan(estimate.value), *pair) for pair in pairs))
 
 
 def shrink_shifts(

@@ -445,6 +445,16 @@ def _add_table_command(command: Any) -> None:
         ),
     )
     add(
+        "--design-effect",
+        type=float,
+        metavar="X",
+        help=(
+            "state errors, intervals and letters for a population, of which the rows are"
+            " a sample, with the sampling variance times X, such as 1 for a simple random"
+            " sample (default: for the table)"
+        ),
+    )
+    add(
         "--weight",
         metavar="COLUMN",
         help=(

@@ -15,8 +15,8 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 from sklearn.base import clone
 
-from skdp.base import find_bounds
-from skdp.central import DPGroupBy
+from skdp.base import check_design_effect, find_bounds, parse_ends
+from skdp.central import DPGroupBy, check_sampling
 from skdp.cli._options import TEXTS, print_text
 from skdp.domain import Domain, Interval, read_open_domain
 from skdp.engines import (
@@ -497,6 +497,11 @@ def run_table(options: argparse.Namespace) -> Path:
     types = domain | dict.fromkeys(ends, Interval(0.0, 1.0))
     rows: Any = FileTable(file, names, types, lenient=lenient, person=person)
     groups = _make_groups(options, domain, ends, max_weight)
+    if options.design_effect is not None:
+        check_design_effect(options.design_effect)
+        check_sampling(
+            groups, options.columns, parse_ends(groups.bounds, options.columns)
+        )
     # All files are opened before the charge.
     with ExitStack() as outputs:
         out = outputs.enter_context(open_output(options.out))
@@ -506,7 +511,9 @@ def run_table(options: argparse.Namespace) -> Path:
         limits = dict(groups.guarantee_.method).get("limits")
         if limits is not None:
             print_text(f"Limits that are found: {limits}", to_stderr=True)
-        released = groups.to_frame(postprocess=options.postprocess)
+        released = groups.to_frame(
+            postprocess=options.postprocess, design_effect=options.design_effect
+        )
         frame = nw.from_native(released, eager_only=True)
         found = frame.to_pandas()
         if options.quality is not None:
@@ -516,12 +523,34 @@ def run_table(options: argparse.Namespace) -> Path:
         for name in options.by:
             # pandas would convert integers beside missing values to floats.
             found[name] = pd.Series(frame[name].to_list(), dtype=object)
+        if options.quality is not None or options.design_effect is not None:
+            _add_target(found, options)
         write_table(out, found, len(options.by))
         if options.statement is not None:
+            if _find_target(options) == "population":
+                facts = dict(groups.guarantee_.method)
+                level = facts.pop("confidence_level")
+                facts["design_effect"] = (
+                    f"{level} (design effect {options.design_effect:g})"
+                )
+                groups.guarantee_ = replace(groups.guarantee_, method=facts)
             statement = add_texts(privacy_statement([groups]), options)
             write_text(page, format_statement(statement, options.statement))
     print_text(groups.guarantee_)
     return Path(options.out)
+
+
+def _find_target(options: argparse.Namespace) -> str:
+    """Return the target of the errors, intervals and letters of a table."""
+    return "population" if options.design_effect else "table"
+
+
+def _add_target(found: pd.DataFrame, options: argparse.Namespace) -> None:
+    """Add a column with the target to a table; its name differs from all other ones."""
+    name = "intervals_for"
+    while name in found:
+        name += "_"
+    found[name] = _find_target(options)
 
 
 def _check_options(options: argparse.Namespace) -> None:

@@ -58,7 +58,7 @@ def grade_estimates(
 
     See Also
     --------
-    skdp.DPGroupBy : Statistics of groups, whose letters are for the noise.
+    skdp.DPGroupBy : Statistics of groups; pass ``to_frame(design_effect=1)`` to grade the sampling error, too.
     skdp.survey.survey_mean : Means of samples, whose letters are for noise and sampling error.
 
     Notes

@@ -11,7 +11,10 @@ from skdp.central import compare_groups
 from skdp.privacy import Mu
 from tests.conftest import diagonal, often
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
+pytestmark = [
+    pytest.mark.usefixtures("repeatable_draws"),
+    pytest.mark.filterwarnings("ignore:Standard errors of means"),  # without "std"
+]
 
 COUNTS = {"statistics": "count", "handle_unknown": "ignore"}
 KEYS = {"k": ["a", "b"], "sex": ["f", "m"]}

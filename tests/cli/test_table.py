@@ -336,9 +336,36 @@ def test_weighted_counts_beside_suppressed_cells_are_whole_numbers(files):
     people.assign(weight=100 * people["weight"]).to_csv(files / "some.csv", index=False)
     words = ["--domain", files / "weights.toml", "--epsilon", 1, "--weight", "weight", "--by", "region", "sex"]
     assert call("table", files / "some.csv", files / "out.csv", *words, "--quality", "suppress", "--seed", 0) == 0
-    counts = pd.read_csv(files / "out.csv", dtype=str).set_index(["region", "sex"]).drop(columns="count_quality")
+    counts = (
+        pd.read_csv(files / "out.csv", dtype=str)
+        .set_index(["region", "sex"])
+        .drop(columns=["count_quality", "intervals_for"])
+    )
     assert counts.loc[("n", "f")].isna().all()
     assert counts.drop(index=[("n", "f")]).stack().str.isdecimal().all()
+
+
+def test_file_and_statement_name_the_target_of_the_intervals(files, capsys):
+    words = [files / "people.csv", files / "table.csv", "--domain", files / "domain.toml", "--by", "sex"]
+    words += ["--columns", "income", "employed", "--epsilon", 9, "--seed", 0, "--quality"]
+    assert call("table", *words, "--statistics", "mean") == 0
+    table = pd.read_csv(files / "table.csv")
+    assert table["intervals_for"].tolist() == ["table"] * 2
+    words[1] = files / "population.csv"
+    words += ["--design-effect", 1.5, "--statement", files / "page.json"]
+    error = refuse(capsys, "table", *words, "--statistics", "mean")
+    assert "--statistics must contain 'std' for the sampling error of ['income']" in error
+    assert not (files / "population.csv").exists()
+    assert call("table", *words, "--statistics", "mean", "std", "median", "count") == 0
+    population = pd.read_csv(files / "population.csv")
+    assert population["intervals_for"].tolist() == ["population"] * 2
+    assert (population["income_mean_std_error"] > 5 * table["income_mean_std_error"]).all()
+    (method,) = json.loads((files / "page.json").read_text())["method"]
+    assert "a sample, with a probability of about 0.95 (design effect 1.5)." in method
+    assert "number of this table" not in method
+    words[1] = files / "other.csv"
+    words[words.index("--design-effect") :] = ["--statistics", "mean", "--design-effect", -1]
+    assert "must be a number >= 0, got -1" in refuse(capsys, "table", *words)
 
 
 def test_key_with_bounds_alone_is_an_error_that_names_bins(files, capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from itertools import chain
 from typing import Any
@@ -21,11 +20,12 @@ from skdp.base import (
 )
 from skdp.central._sums import find_ratios_within
 from skdp.central.groups._group_by import COUNT, TOTAL, DPGroupBy
-
-# An interval endpoint is at least log((N - 1) odds) ranks, divided by the rate of its choice,
-# from its quantile, for N candidates and the odds of the level: N - 1 is at least this
-# number if the range of a column has 256 numbers or more.
-MIN_ENDPOINTS = 8
+from skdp.central.groups._sampling import (
+    check_ranks,
+    find_unknown_deviations,
+    measure_rank,
+)
+from skdp.central.statistics import warn_user
 
 
 def compare_groups(
@@ -70,6 +70,11 @@ def compare_groups(
         If the estimators are not fitted instances of `DPGroupBy` with the same groups, statistics, bounds and use of
         weights, a group does not exist or contains the other one, or quantiles have no counts or no intervals of a
         level of at least 0.5.
+
+    Warns
+    -----
+    UserWarning
+        If standard errors of means or sums are upper bounds, because ``"std"`` was not released.
 
     See Also
     --------
@@ -116,6 +121,8 @@ def compare_groups(
         raise ValueError("Exactly one of `second` and `pair` is required.")
     releases = [first, first if second is None else second]
     check_releases("`first` and `second`", releases)
+    if design_effect:
+        _warn_of_unknown_deviations(first)
     before, after = (_list_estimates(each, design_effect) for each in releases)
     cells: Any = first._domain.cells() if first._domain.columns else [TOTAL]
     groups: Any = [slice(None)] * 2
@@ -164,6 +171,18 @@ def _list_facts(release: DPGroupBy) -> dict[str, Any]:
     }
 
 
+def _warn_of_unknown_deviations(groups: DPGroupBy) -> None:
+    """Warn of columns whose sampling variance is a bound."""
+    bounds = vars(groups).get("bounds_")  # None for counts
+    names = find_unknown_deviations(groups, groups._measured, bounds)
+    if names:
+        warn_user(
+            f"Standard errors of means and sums of {names} are upper bounds, which may be "
+            "several times too large, because 'std' is not in `statistics`",
+            "guide/intervals",
+        )
+
+
 def _find_pair(groups: DPGroupBy, pair: Any) -> list[list[int]]:
     """Check the parameter `pair`, and return the index of each group in a list."""
     cells = list(zip(*groups.keys_, strict=True))
@@ -193,13 +212,12 @@ def _find_pair(groups: DPGroupBy, pair: Any) -> list[list[int]]:
 
 def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats]:
     """Return the estimates of each statistic, with their errors and degrees of freedom, (3, n_groups) each."""
-    # The variance of a sum of weights w is the sum of w**2, at most the largest weight
-    # times the sum. The rows of a person count as one row with their number as weight.
-    largest = (groups.max_weight or 1.0) * groups.max_rows_per_person
     if groups._moments is None or groups._statistics.keys() <= {"std", "var"}:
         raise ValueError(
             "`statistics` must contain 'count' for a comparison, got none."
         )
+    check_ranks(groups)
+    largest = groups._find_sampling_factor(1.0)
     # The noise, the sampling variance of rows, and degrees of freedom.
     parts = {}
     if COUNT in groups.estimates_:
@@ -218,29 +236,17 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
                 noise = groups.estimates_[name][:, 1]
                 parts[name] = noise, samplings[statistic], degrees
             elif probability is not None:
-                noise, ranks = _measure_quantile(groups, name, float(probability))
-                parts[name] = noise, n * (ranks / largest) ** 2, degrees
+                p = float(probability)
+                value, _, lower, upper = groups.estimates_[name].T
+                margin = np.maximum(value - lower, upper - value)
+                noise = margin / K_NORM.quantile(groups.confidence_level)
+                length = np.maximum(*measure_rank(groups, name, p))
+                parts[name] = noise, n * p * (1 - p) * length**2, degrees
     estimates = {}
     for name, (noise, sampling, degrees) in parts.items():
         error = np.sqrt(noise**2 + largest * design_effect * sampling)
         estimates[name] = np.array([groups.estimates_[name][:, 0], error, degrees])
     return estimates
-
-
-def _measure_quantile(groups: DPGroupBy, name: str, p: float) -> tuple[Floats, Floats]:
-    """Estimate the standard error of quantiles by noise, and the error of sampling a single row; (n_groups,) each."""
-    level = groups.confidence_level
-    if not groups.intervals or level < 0.5:
-        raise ValueError(
-            "`intervals` must be True and `confidence_level` at least 0.5 in releases "
-            "whose quantiles are compared."
-        )
-    value, _, lower, upper = groups.estimates_[name].T
-    margin = np.maximum(value - lower, upper - value)
-    # The distance of an endpoint from its quantile in ranks, each of the largest weight.
-    odds = MIN_ENDPOINTS * level / (1 - level)
-    ranks = 2 * math.log(odds) * max(p, 1 - p) / groups._endpoint_epsilon
-    return margin / K_NORM.quantile(level), margin / ranks * math.sqrt(p * (1 - p))
 
 
 def _compare(

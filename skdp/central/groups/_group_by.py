@@ -49,7 +49,7 @@ from skdp.central._quantiles import (
     read_masses,
     read_probability,
 )
-from skdp.central._ranges import count_interval
+from skdp.central._ranges import estimate_counts
 from skdp.central._sums import (
     GRID,
     GroupSums,
@@ -58,6 +58,7 @@ from skdp.central._sums import (
     sum_groups,
     warn_of_objects,
 )
+from skdp.central.groups._sampling import add_sampling_errors
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
@@ -322,7 +323,12 @@ class DPGroupBy(WeightedStatistic):
     def _allows_missing(self) -> bool:
         return True  # except in keys
 
-    def to_frame(self, *, postprocess: Postprocess = "none") -> Any:
+    def to_frame(
+        self,
+        *,
+        postprocess: Postprocess = "none",
+        design_effect: float | None = None,
+    ) -> Any:
         """Return the groups as a table.
 
         Parameters
@@ -333,6 +339,12 @@ class DPGroupBy(WeightedStatistic):
             their total is kept. This bias is about one standard error in a table of nearly empty cells, and 0 if no
             cell is negative. Totals of keys are sums of cells. The intervals of the unbiased estimates are cut at 0 and
             extended to the new estimates, so they cover at least as often.
+        design_effect : float, default=None
+            If None, standard errors and intervals are for this table. Otherwise, they are for a population from which
+            the rows are a sample, with the sampling variance times this factor: 1 for a simple random sample, and above
+            1 for a sample of clusters. Means and sums require ``"std"`` among the statistics, except of columns with
+            the bounds (0, 1), whose means are proportions; quantiles require a count. Intervals of quantiles, standard
+            deviations and variances are wider than required.
 
         Returns
         -------
@@ -342,13 +354,23 @@ class DPGroupBy(WeightedStatistic):
             columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
             and ``<statistic>_upper``. Quantiles have no standard error. Numbers are rounded to a
             thousandth of the width of the narrowest interval of their statistic, or less.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or sampling variances do not follow from the statistics.
         """
         check_is_fitted(self)
         check_choice("postprocess", postprocess, get_args(Postprocess))
+        estimates = self.estimates_
+        factor = self._find_sampling_factor(design_effect)
+        if factor:
+            estimates = add_sampling_errors(self, factor)
         columns: dict[str, NDArray[Any]] = {}
         quantiles = tuple(f"_{name}" for name in self._probabilities)
-        for name, estimate in self.estimates_.items():
-            width = np.fmin.reduce(estimate[:, 3] - estimate[:, 2])
+        for name, estimate in estimates.items():
+            _, _, lower, upper = self.estimates_[name].T
+            width = np.fmin.reduce(upper - lower)
             if postprocess == "simplex" and self._is_nonnegative(name):
                 numbers = self._make_nonnegative(estimate, name, width)
             else:
@@ -819,8 +841,8 @@ class DPGroupBy(WeightedStatistic):
             counts = self._add_totals(self._round_counts(counts * unit, error[0]))
             n_values = counts * np.ones(len(bounds))
             self._moments = np.array([n_values, 0 * n_values, 0 * n_values])
-            lower, upper = count_interval(counts, error, level, noise.distribution)
-            self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
+            estimate = estimate_counts(counts, error, level, noise.distribution)
+            self.estimates_[COUNT] = np.hstack(estimate)
         if noisy.size:
             sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
             means = sums.estimate_means(level).value

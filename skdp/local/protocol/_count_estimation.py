@@ -16,6 +16,7 @@ from skdp.base import (
     ErrorDistribution,
     check_choice,
     check_confidence_level,
+    find_sampling_variance,
     find_score_interval,
     find_stack_level,
 )
@@ -132,11 +133,8 @@ class SampledCounts:
     @property
     def variances(self) -> Floats:
         """Variance of each count, at the nearest count that a sample may miss by one standard error."""
-        # The variance at an estimate of 0 would be 0, also if no record of a value is drawn.
-        # This is the middle of the score interval of such a value for z = 1.
-        smallest = self.n / 2 * self.sampling / (1 + self.sampling)
-        clipped = np.clip(np.nan_to_num(self.counts), smallest, self.n - smallest)
-        return self.noise + self.sampling * clipped * (self.n - clipped)
+        counts = np.nan_to_num(self.counts)
+        return self.noise + find_sampling_variance(counts, self.n, self.sampling)
 
     def compute_intervals(self, confidence_level: float) -> tuple[Floats, Floats]:
         """Compute the bounds of a score interval of each count (Wilson's without noise).

@@ -451,6 +451,10 @@ _METHOD = {
         "rows of a person, with a probability of about {}, and exclude the sampling error "
         "of a population."
     ),
+    "design_effect": (
+        "Intervals contain the number of the population, of which the rows are a sample, "
+        "with a probability of about {}."
+    ),
 }
 
 

@@ -1,0 +1,129 @@
+"""Sampling variances of statistics of groups, whose rows are a sample of a population."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skdp._arrays import Floats
+from skdp.base import K_NORM, NORMAL, Estimate, check_confidence_level
+from skdp.central._ranges import estimate_counts
+from skdp.central._sums import add_sampling, list_unknown_deviations
+from skdp.central.statistics import MAX_NOISY_COUNT
+
+# An interval endpoint is at least log((N - 1) odds) ranks, divided by the rate of its choice,
+# from its quantile, for N candidates and the odds of the level: N - 1 is at least this
+# number if the range of a column has 256 numbers or more.
+MIN_ENDPOINTS = 8
+
+
+def find_unknown_deviations(
+    groups: Any, names: Sequence[Any], bounds: Any
+) -> list[Any]:
+    """Return the columns with means or sums whose deviation does not follow from the statistics of `groups`."""
+    statistics = set(groups._statistics)
+    if statistics.isdisjoint({"mean", "sum"}) or statistics & {"std", "var"}:
+        return []
+    return list_unknown_deviations(names, bounds)
+
+
+def check_sampling(groups: Any, names: Sequence[Any], bounds: Any) -> None:
+    """Raise an error unless sampling variances of the columns `names` follow from the statistics of `groups`."""
+    check_ranks(groups)
+    unknown = find_unknown_deviations(groups, names, bounds)
+    if unknown:
+        raise ValueError(
+            f"`statistics` must contain 'std' for the sampling error of {unknown}, got "
+            f"{list(groups._statistics)}. Add 'std'."
+        )
+
+
+def check_ranks(groups: Any) -> None:
+    """Raise an error unless sampling variances of the quantiles of `groups` follow from their intervals and counts."""
+    if not groups._probabilities:
+        return
+    if len(groups._probabilities) == len(groups._statistics):
+        raise ValueError(
+            "`statistics` must contain 'count' for the sampling error of quantiles, got "
+            f"{list(groups._statistics)}."
+        )
+    if not groups.intervals or groups.confidence_level < 0.5:
+        raise ValueError(
+            "`intervals` must be True and `confidence_level` at least 0.5 for the "
+            "sampling error of quantiles."
+        )
+
+
+def measure_rank(groups: Any, name: str, p: float) -> Floats:
+    """Return the lengths of one row below and above a quantile of probability p; shape (2, n_groups)."""
+    value, _, lower, upper = groups.estimates_[name].T
+    level = groups.confidence_level
+    odds = MIN_ENDPOINTS * level / (1 - level)
+    ranks = 2 * math.log(odds) * max(p, 1 - p) / groups._endpoint_epsilon
+    # The endpoints have this distance in rows of the largest weight.
+    lengths: Floats = np.array([value - lower, upper - value]) / ranks
+    return lengths / groups._find_sampling_factor(1.0)
+
+
+def add_sampling_errors(groups: Any, factor: float) -> dict[str, Floats]:
+    """Return `DPGroupBy.estimates_` for a population; `factor` is the design effect times the largest weight."""
+    check_sampling(groups, groups._measured, vars(groups).get("bounds_"))
+    level = check_confidence_level(groups.confidence_level)
+    found = {name: Estimate(*each.T) for name, each in groups.estimates_.items()}
+    if "count" in found:
+        found["count"] = _add_sampling_of_counts(groups, found["count"], level, factor)
+    for index, column in enumerate(groups._measured):
+        low, high = groups.bounds_[index]
+        half = (high - low) / 2
+        # Endpoints outside these limits, of means and quantiles the bounds, are not possible.
+        limits = {"std": (0, half), "var": (0, half**2), "sum": (-np.inf, np.inf)}
+        n, mean, variance = groups._moments[..., index]
+        n = np.maximum(n, factor)
+        fractions = n / max(float(n[~groups._is_total].sum()), 1.0)
+        # The square of a distance from the mean is at most the square of the largest distance.
+        largest = np.maximum(mean - low, high - mean) ** 2
+        squares = variance * np.maximum(largest - variance, 0) / n
+        variances = {
+            "mean": variance / n,
+            # The number of all rows is fixed, but not their number in a group.
+            "sum": n * (variance + mean**2 * np.maximum(1 - fractions, 0)),
+            "var": squares,
+            "std": squares / np.maximum(4 * variance, 1e-300),
+        }
+        for statistic, probability in groups._statistics.items():
+            if statistic == "count":
+                continue
+            name = f"{column}_{statistic}"
+            if probability is None:
+                errors = np.sqrt([variances[statistic]] * 2)
+            else:
+                p = float(probability)
+                errors = measure_rank(groups, name, p) * np.sqrt(n * p * (1 - p))
+            estimate = add_sampling(found[name], n, errors, factor, level)
+            found[name] = estimate.clip(*limits.get(statistic, (low, high)))
+    return {name: np.column_stack(estimate) for name, estimate in found.items()}
+
+
+def _add_sampling_of_counts(
+    groups: Any, counts: Estimate, level: float, factor: float
+) -> Estimate:
+    """Return the counts of groups for a population, in which the number of all rows is fixed."""
+    value = counts.value if groups._is_weighted else counts.value.astype(np.int64)
+    is_gaussian, *_ = groups._noise
+    n_rows = float(counts.value[~groups._is_total].sum())
+    if groups._finds_keys:
+        n_rows = float(MAX_NOISY_COUNT)  # other keys have rows, too
+    found = estimate_counts(
+        value,
+        counts.std_error,
+        level,
+        NORMAL if is_gaussian else K_NORM,
+        n_rows=n_rows,
+        design_effect=factor,
+    )
+    # Intervals of keys that are found may be longer.
+    lower = np.minimum(found.lower, counts.lower)
+    return found._replace(lower=lower, upper=np.maximum(found.upper, counts.upper))
