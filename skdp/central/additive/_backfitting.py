@@ -137,8 +137,8 @@ def merge_to_bins(
     # The first of the narrow cells in each counted cell.
     starts: list[Indices] = []
     for name, exact_counts in zip(domain.columns, cell_counts, strict=True):
-        attribute = domain[name]
-        if name in numbers and isinstance(attribute, Interval):
+        attribute: Any = domain[name]
+        if name in numbers:
             edges = attribute.edges
             counted = find_edges(edges[0], edges[-1], n_cells)
             # The last cell has the missing numbers.
@@ -154,7 +154,7 @@ def merge_to_bins(
     ):
         attribute = domain[name]
         firsts: Indices = np.arange(len(counts))
-        if name in numbers and isinstance(attribute, Interval):
+        if name in numbers:
             # The missing numbers are a bin.
             min_count = max(counts[:-1].sum() / n_bins, MIN_BIN_ERRORS * error)
             joined = _merge_neighbors(counts[:-1], min_count, error)
@@ -808,7 +808,7 @@ def backfit(
         functions.append(ColumnFunction(one, n_outputs, quantiles, direction))
     constant = _Constant(start)
     unit = residuals.response_unit
-    exact_targets, targets = targets, targets.astype(residuals.dtype, copy=False)
+    targets = targets.astype(residuals.dtype, copy=False)
     # The responses of the model to each row; shape (n_outputs, n_rows).
     responses = np.tile(constant.round(unit).astype(residuals.dtype), len(targets))
     public_values = np.zeros((N_PUBLIC_ROWS, n_outputs))
@@ -854,12 +854,7 @@ def backfit(
     intercept = constant.response + np.sum(function_means, axis=0)
     if isinstance(residuals, NumberResiduals):
         is_better = _explains_squares(
-            exact_targets,
-            responses[0].astype(np.int64),
-            float(intercept[0]),
-            residuals,
-            start,
-            source,
+            targets, responses[0], float(intercept[0]), residuals, start, source
         )
     else:
         # Each column has one estimated variance (H. Akaike, 1974).
@@ -874,8 +869,8 @@ def backfit(
 
 
 def _explains_squares(
-    targets: NDArray[Any],
-    responses: Integers,
+    targets: Floats,
+    responses: Floats,
     intercept: float,
     residuals: NumberResiduals,
     start: Start,
@@ -890,7 +885,8 @@ def _explains_squares(
     before = np.clip(targets - center, -bound, bound)
     after = np.clip(targets - fitted, -bound, bound)
     # A row adds at most the bound to each sum.
-    exact = np.array([before.sum(), ((before**2 - after**2) // bound).sum()])
+    gains = (before**2 - after**2) // bound
+    exact = np.array([before.sum(), gains.sum()]).astype(np.int64)
     noise = Noise.gaussian(start.gain_mu_squared, 2 * bound**2)
     total, gain = noise.add_floats(source, exact).tolist()
     error = to_float(max(noise.std, Fraction(1)))
@@ -907,18 +903,16 @@ def _warn_of_noise(residuals: Residuals, *, is_better: bool) -> None:
         ", fewer columns, narrower `target_bounds`" if is_number else ", fewer columns"
     )
     if residuals.is_guessed:
-        warn_user(
-            "The noise exceeds the numbers of residuals by size, so standard errors may "
-            "be too small, and the model may predict worse than a constant. Use more "
-            f"rows{remedy} or a larger epsilon",
-            "answers/which_epsilon",
-        )
+        text = "numbers of residuals by size, so standard errors may be too small, and"
     elif not is_better:
-        warn_user(
-            "The noise exceeds the effects of the columns, so the model may predict "
-            f"worse than a constant. Use more rows{remedy} or a larger epsilon",
-            "answers/which_epsilon",
-        )
+        text = "effects of the columns, so"
+    else:
+        return
+    warn_user(
+        f"The noise exceeds the {text} the model may predict worse than a constant. Use "
+        f"more rows{remedy} or a larger epsilon",
+        "answers/which_epsilon",
+    )
 
 
 def _center_classes(values: Floats) -> Floats:

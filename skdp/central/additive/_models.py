@@ -184,7 +184,7 @@ class AdditiveModel(SupervisedStatistic):
         """Encode the columns by declared values, or by many narrow cells between bounds, and read the target.
 
         `bounds` are the bounds of columns of numbers and, in regression, of the target. `_release` merges the cells
-        into bins. Columns with the cells of a plan `before` are not encoded again.
+        into bins. With the cells of a plan `before`, columns are not encoded again.
         """
         features = self._select_features(rows).table
         numbers = self._list_numbers(rows)
@@ -213,17 +213,10 @@ class AdditiveModel(SupervisedStatistic):
         if self.monotonic_cst is not None:
             directions = read_directions(self.monotonic_cst, domain)
         targets, target = self._read_target(rows, bounds)
-        old_domain, codes = ({}, {}) if before is None else before.exact[:2]
-        changed = [
-            name for name in domain.columns if old_domain.get(name) != domain[name]
-        ]
-        if changed:
-            encoded = encode_by_bins(
-                select_columns(features, changed),
-                domain.select(changed),
-                self.handle_unknown,
-            )
-            codes = codes | dict(zip(changed, encoded, strict=True))
+        if before is not None and before.exact[0] == domain:
+            codes = before.exact[1]
+        else:
+            codes = encode_by_bins(features, domain, self.handle_unknown)
         exact = (domain, codes, numbers, directions, budget.of_a_row, targets, target)
         mechanism = "noisy sums by bin"
         if directions:
@@ -240,8 +233,8 @@ class AdditiveModel(SupervisedStatistic):
         domain, codes, numbers, directions, budget, targets, target = plan.exact
         start = self._start(targets, target, budget, source)
         counts = []
-        for name, size in zip(domain.columns, domain.sizes, strict=True):
-            counts.append(np.bincount(codes[name], minlength=size + 1)[:size])
+        for column_codes, size in zip(codes, domain.sizes, strict=True):
+            counts.append(np.bincount(column_codes, minlength=size + 1)[:size])
         # A record is in one cell of each column, so it changes the counts by the root of the
         # number of columns in L2 norm.
         noise = Noise.gaussian(budget.mu_squared * BINS_FRACTION, len(domain.columns))
@@ -249,8 +242,8 @@ class AdditiveModel(SupervisedStatistic):
         bins = merge_to_bins(domain, numbers, counts, sizes, noise, source)
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned = []
-        for name, column in zip(domain.columns, bins, strict=True):
-            binned.append(column.bins_of_cells.astype(np.int16)[codes[name]])
+        for column_codes, column in zip(codes, bins, strict=True):
+            binned.append(column.bins_of_cells.astype(np.int16)[column_codes])
         self.n_iter_ = MAX_EPOCHS if sizes[0] > MIN_BINS else MIN_EPOCHS
         self.intercept_, functions = backfit(
             binned,
@@ -265,13 +258,12 @@ class AdditiveModel(SupervisedStatistic):
         found = Domain(dict(zip(domain.columns, attributes, strict=True)))
         # The bins of numbers have the bounds that a release found.
         self.domain_ = copy_guarantee(found, self.categories, self.bounds)
+        # One output: the logit of the second class, or the expected target.
+        axis = 1 if len(self.intercept_) == 1 else ()
         values = [function.values - function.mean for function in functions]
         errors = [function.compute_std_errors() for function in functions]
-        if len(self.intercept_) == 1:
-            # One output: the logit of the second class, or the expected target.
-            values = [column[..., 0] for column in values]
-            errors = [column[..., 0] for column in errors]
-        self.shapes_, self.shapes_std_error_ = values, errors
+        self.shapes_ = [np.squeeze(column, axis) for column in values]
+        self.shapes_std_error_ = [np.squeeze(column, axis) for column in errors]
         self.bin_counts_ = [column.sizes for column in bins]
         self.bin_supported_ = [
             column.counts > 3 * np.sqrt(column.variances) for column in bins
