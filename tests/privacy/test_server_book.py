@@ -74,10 +74,10 @@ def test_budget_remains_after_the_ledger_object_is_deleted(address):
         assert again.spent == (1, 1e-7)
     again.charge(ONE, "second")
     assert PrivacyLedger(path=address).charges()["title"].tolist() == ["first", "second"]
-    columns = {"epsilon": 3.0, "columns": ["a"], "relation": "replace_values"}
-    for options in ({"epsilon": 4.0}, {"epsilon": 3.0, "delta": 1e-9}, {"rho": 3.0}, columns):
+    columns = {"delta": 1e-6, "columns": ["a"], "relation": "replace_values"}
+    for epsilon, options in ((4.0, {"delta": 1e-6}), (3.0, {"delta": 1e-9}), (None, {"rho": 3.0}), (3.0, columns)):
         with pytest.raises(ValueError, match=r"was created with epsilon=3\.0, delta=1e-06, relation='replace', got"):
-            PrivacyLedger(path=address, **options)
+            PrivacyLedger(epsilon, path=address, **options)
 
 
 def test_ledger_that_does_not_exist_requires_a_budget(address, server):
