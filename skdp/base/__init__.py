@@ -5,7 +5,9 @@ Internal: import nothing from here outside of skdp.
 
 from skdp.base._declared import count_undeclared as count_undeclared
 from skdp.base._declared import declares_missing as declares_missing
+from skdp.base._declared import find_open_intervals as find_open_intervals
 from skdp.base._declared import make_domain as make_domain
+from skdp.base._declared import name_declared as name_declared
 from skdp.base._declared import undeclared_error as undeclared_error
 from skdp.base._input import apply_set_output as apply_set_output
 from skdp.base._input import check_index_levels as check_index_levels

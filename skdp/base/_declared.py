@@ -19,8 +19,10 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
+    check_closed,
     domains_of_dtypes,
     format_edge,
+    replace_type,
     round_numbers,
 )
 from skdp.privacy import PrivacyLeakWarning
@@ -29,6 +31,7 @@ from skdp.tables import (
     Table,
     distinct_values,
     drop_missing,
+    has_integer_dtype,
     type_of_column,
     type_of_value,
 )
@@ -52,6 +55,7 @@ def make_domain(
         )
     if undeclared:
         warn_of_observed(undeclared, name)
+    check_closed(declared)
     # The values of declared columns are not read.
     attributes = {}
     for column, values in zip(table.names, table.columns, strict=True):
@@ -69,6 +73,34 @@ def make_domain(
     for column in undeclared:
         domain[column].observed = True  # `privacy_statement` lists these columns
     return domain
+
+
+def name_declared(names: Sequence[Any], declared: Any) -> Mapping[Any, Any]:
+    """Return the values that a parameter `domain` declares for these columns, by name; {} if it has another type."""
+    if isinstance(declared, Interval):
+        return dict.fromkeys(names, declared)
+    if isinstance(declared, Mapping):
+        # A Domain may have more columns than the table.
+        is_domain = isinstance(declared, Domain)
+        return {n: declared[n] for n in declared if n in names or not is_domain}
+    if isinstance(declared, Sequence) and not isinstance(declared, str):
+        return dict(zip(names, declared, strict=False))
+    return {}
+
+
+def find_open_intervals(table: Table, declared: Any) -> dict[Any, Interval]:
+    """Find the intervals with an open end that a parameter `domain` declares for columns of a table.
+
+    A dtype of integers declares whole numbers if an interval does not state the type of its numbers.
+    """
+    named = name_declared(table.names, declared)
+    found = {}
+    for name, column in zip(table.names, table.columns, strict=True):
+        values = named.get(name)
+        if isinstance(values, Interval) and values.is_open:
+            is_whole = type_of_column(column) == "number" and has_integer_dtype(column)
+            found[name] = replace_type(values, is_whole=is_whole)
+    return found
 
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
@@ -134,7 +166,11 @@ def _find_categories(name: Any, column: Any) -> Categories:
 
 def declares_missing(domain: Domain) -> bool:
     """Check if missing is a declared value of at least one column."""
-    return any(None in domain[name].values for name in domain.columns)
+    # The values of an Interval with an open end are not known.
+    declared = domain.values()
+    return any(
+        x.missing if isinstance(x, Interval) else None in x.values for x in declared
+    )
 
 
 # Second remedy in the errors of statistics.
@@ -182,8 +218,9 @@ def undeclared_error(
     is_missing = n_missing and not n_others
     if isinstance(values, Interval):
         missing = "missing=True in its Interval"
-        bounds = f"{format_edge(values.edges[0])} to {format_edge(values.edges[-1])}"
-        problem = f"a value outside the {where}, {bounds}"
+        pairs = zip(values.ends, values.found, strict=True)
+        ends = ["a limit" if is_found else format_edge(end) for end, is_found in pairs]
+        problem = f"a value outside the {where}, {' to '.join(ends)}"
         remedy = "Widen the bounds, or clip the values to them, and declare"
     else:
         missing = "None in its list of values"

@@ -375,7 +375,7 @@ def find_bounds(declared: Any, name: Any, parameter: str = "bounds") -> Any:
             f"`{parameter}` of column {name!r} must be a range of numbers, got {got}."
             f"{remedy}"
         )
-    return declared.edges[0], declared.edges[-1]
+    return declared.ends
 
 
 def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
@@ -390,7 +390,7 @@ def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
     for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
         declared = bounds[name] if is_named else pair
         if isinstance(declared, Interval):
-            decimals.append(declared.decimals)
+            decimals.append(None if declared.is_open else declared.decimals)
             continue
         numbers = [None] if pair is None else pair
         if isinstance(declared, Categories):

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import compress
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import narwhals.stable.v2 as nw
@@ -300,6 +301,13 @@ class CentralEstimator(BaseEstimator):
             **more,
         )
         return source
+
+    def _state_limits(self, search: LimitSearch, limits: Floats) -> None:
+        """State the limits that were found, (n_columns, 2), in the note of method of `guarantee_`."""
+        names = list(compress(search.names, search.is_searched))
+        found = _format_ranges(names, limits[search.is_searched])
+        method = dict(self.guarantee_.method) | {"limits": found}
+        self.guarantee_ = replace(self.guarantee_, method=method)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")  # a `fit` that failed has set n_features_in_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -20,6 +20,8 @@ from skdp.base import (
     check_choice,
     check_confidence_level,
     declares_missing,
+    find_open_intervals,
+    name_declared,
 )
 from skdp.central._base import (
     Plan,
@@ -52,7 +54,14 @@ from skdp.central.statistics import (
     make_label_decoders,
     to_float,
 )
-from skdp.domain import Domain, DomainLike
+from skdp.domain import (
+    DEFAULT_BINS,
+    Domain,
+    DomainLike,
+    Interval,
+    close_interval,
+    widen_interval,
+)
 from skdp.oracles import project_to_simplex
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
 from skdp.randomness import ByteSource
@@ -76,8 +85,8 @@ class DPHistogram(WeightedStatistic):
         `skdp.privacy.Mu`, the noise is Gaussian.
     domain : Domain, mapping of column name to values, list of values per column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins. A single `Interval` is
-        for all columns. Both ends of an `Interval` are required, because bins are public: if an end is not known, clip
-        the column to `bounds_` of a `DPMean` that finds it. A polars Enum needs no declaration, nor do ordered
+        for all columns. An open end of an `Interval`, such as ``Interval(0, None)``, is found with a third of the
+        budget, and numbers beyond it are counted in the outer bin. A polars Enum needs no declaration, nor do ordered
         categories of pandas. None among the values declares missing as a value. Several columns are counted together: a
         cell is a combination of values.
     method : {"auto", "flat", "hierarchical"}, default="auto"
@@ -116,7 +125,9 @@ class DPHistogram(WeightedStatistic):
     frequencies_ : ndarray of shape (n_cells,)
         Proportion of each cell: the nearest proportions that are nonnegative and sum to 1.
     domain_ : Domain
-        The values of each column.
+        The values of each column, with the limits that are found in place of open ends.
+    bounds_ : ndarray of shape (n_open, 2)
+        The ends of the columns with an open end, declared or found. Defined only for such columns.
     method_ : {"flat", "hierarchical"}
         The method used.
     branching_ : int
@@ -175,6 +186,7 @@ class DPHistogram(WeightedStatistic):
 
     _library: str
     _takes_categories = True
+    _finds_limits = True
 
     def __init__(
         self,
@@ -205,13 +217,50 @@ class DPHistogram(WeightedStatistic):
         declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
         return super()._allows_missing() or declared
 
+    def _select_bounded(self, rows: Batches) -> Batches:
+        """Select the columns with an open end."""
+        return rows.select([*self._find_open(rows)])
+
+    def _find_open(self, rows: Batches) -> dict[Any, Interval]:
+        """Find the declared intervals with an open end."""
+        columns = super()._select_bounded(rows)
+        return find_open_intervals(columns.table, self.domain)
+
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        declared = name_declared(names, self.domain)
+        return [declared[name].ends for name in names] or None
+
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        """Count the cells of the domain, and choose the levels of counts (`Hierarchy`), which share the budget."""
+        """Plan the counts of a domain with the widest intervals for open ends."""
+        closed = {}
+        for name, interval in self._find_open(rows).items():
+            closed[name] = widen_interval(interval, bins=DEFAULT_BINS)
+        return self._plan_cells(rows, budget, closed)
+
+    def _replan(
+        self, plan: Plan, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan:
+        closed = {}
+        intervals = self._find_open(rows).items()
+        for (name, interval), ends in zip(intervals, bounds.tolist(), strict=True):
+            closed[name] = close_interval(interval, *ends, bins=DEFAULT_BINS)
+        return self._plan_cells(rows, budget, closed)
+
+    def _plan_cells(
+        self, rows: Batches, budget: PrivacyBudget, closed: Mapping[Any, Interval]
+    ) -> Plan:
+        """Count the cells of the domain, and choose the levels of counts (`Hierarchy`), which share the budget.
+
+        `closed` replaces the intervals with an open end; their numbers of bins do not depend on the limits.
+        """
         check_choice("method", self.method, get_args(Method))
         check_confidence_level(self.confidence_level)
         max_weight = self._check_max_weight(rows)
-        columns = self._select_bounded(rows)
-        domain = declared_domain(columns.table, self.domain, "domain")
+        columns = super()._select_bounded(rows)
+        declared: Any = self.domain
+        if closed:
+            declared = {**name_declared(columns.names, declared), **closed}
+        domain = declared_domain(columns.table, declared, "domain")
         if domain.size > MAX_CELLS:
             raise ValueError(
                 f"`domain` must have at most {MAX_CELLS:,} cells, got {domain.size:,}. "

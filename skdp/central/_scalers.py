@@ -70,7 +70,7 @@ class AffineScaler(InvertibleTransformer):
         is_noise &= widths < MIN_RANGE_PART * (high - low)
         if is_noise.any():
             warn_user(
-                "The noise may exceed the range of quantiles of columns "
+                "The noise exceeds the range of quantiles of columns "
                 f"{list(compress(self.guarantee_.scope, is_noise))}, of which most numbers may "
                 "be 0; the scale is 1. Use a larger epsilon, more rows, or narrower bounds",
                 "guide/preprocessing",

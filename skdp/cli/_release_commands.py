@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from sklearn.base import clone
 from skdp.base import check_design_effect, find_bounds, parse_ends
 from skdp.central import DPGroupBy, check_sampling
 from skdp.cli._options import TEXTS, print_text
-from skdp.domain import Domain, Interval, read_open_domain
+from skdp.domain import Domain, Interval
 from skdp.engines import (
     FileTable,
     TableFile,
@@ -231,15 +231,8 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
 
 def load_domain_file(path: Path) -> Domain:
     """Read a domain file (TOML); errors name the file."""
-    return load_open_domain_file(path)[0]
-
-
-def load_open_domain_file(
-    path: Path, names: Sequence[str] = ()
-) -> tuple[Domain, dict[str, tuple[Any, Any]]]:
-    """Read a domain file in which the columns `names` may lack ends, and these ends; see `read_open_domain`."""
     try:
-        return read_open_domain(path.read_text(encoding="utf-8"), names)
+        return Domain.from_toml(path.read_text(encoding="utf-8"))
     except (TypeError, ValueError) as error:
         # The message of a decoding error contains bytes of the file.
         is_text = not isinstance(error, UnicodeDecodeError)
@@ -409,6 +402,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         )
         targets = [options.out, events_out]
         synthesize_linked_files(files, targets, linked, options.n_samples)
+        _print_limits(linked)
         print_text(f"{linked.guarantee_}\nWrote {events_out}")
         return Path(options.out)
     synthesizer = DPMarginalSynthesizer(
@@ -423,6 +417,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         save=options.save,
         delimiter=options.delimiter,
     )
+    _print_limits(synthesizer)
     print_text(synthesizer.guarantee_)
     return Path(options.out)
 
@@ -476,9 +471,10 @@ def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
     if options.keys is not None:
         _check_keys_options(options)
-    domain, ends = Domain({}), dict.fromkeys(options.columns, (None, None))
-    if options.domain:
-        domain, ends = load_open_domain_file(options.domain, options.columns)
+    domain = load_domain_file(options.domain) if options.domain else Domain({})
+    # The limits of columns without an entry in the file are found.
+    absent = [name for name in options.columns if name not in domain]
+    domain |= dict.fromkeys(absent, Interval(real=True))
     _check_options(options)
     _check_bins(options, domain)
     max_weight = _find_max_weight(options.weight, domain)
@@ -494,9 +490,8 @@ def run_table(options: argparse.Namespace) -> Path:
     # Types follow from the domain, so that no row changes how another one is read.
     lenient = options.by if options.handle_unknown == "ignore" else ()
     person = options.person
-    types = domain | dict.fromkeys(ends, Interval(0.0, 1.0))
-    rows: Any = FileTable(file, names, types, lenient=lenient, person=person)
-    groups = _make_groups(options, domain, ends, max_weight)
+    rows: Any = FileTable(file, names, domain, lenient=lenient, person=person)
+    groups = _make_groups(options, domain, max_weight)
     if options.design_effect is not None:
         check_design_effect(options.design_effect)
         check_sampling(
@@ -508,9 +503,7 @@ def run_table(options: argparse.Namespace) -> Path:
         if options.statement is not None:
             page = outputs.enter_context(open_output(options.statement))
         groups.fit(rows, sample_weight=options.weight, person=person)
-        limits = dict(groups.guarantee_.method).get("limits")
-        if limits is not None:
-            print_text(f"Limits that are found: {limits}", to_stderr=True)
+        _print_limits(groups)
         released = groups.to_frame(
             postprocess=options.postprocess, design_effect=options.design_effect
         )
@@ -551,6 +544,13 @@ def _add_target(found: pd.DataFrame, options: argparse.Namespace) -> None:
     while name in found:
         name += "_"
     found[name] = _find_target(options)
+
+
+def _print_limits(estimator: Any) -> None:
+    """Print the limits that were found to the standard error."""
+    limits = dict(estimator.guarantee_.method).get("limits")
+    if limits is not None:
+        print_text(f"Limits that are found: {limits}", to_stderr=True)
 
 
 def _check_options(options: argparse.Namespace) -> None:
@@ -615,19 +615,16 @@ def _find_max_weight(name: str | None, domain: Domain) -> float | None:
             f"`weight` must be a column of the domain, got {name!r}. Declare its public "
             f"bounds: [columns.{name}] with low = 0.0 and high."
         )
-    return float(find_bounds(domain[name], name, "weight")[1])
+    max_weight = find_bounds(domain[name], name, "weight")[1]
+    if max_weight is None:
+        raise ValueError(f"`weight` must have a declared `high`, got none of {name!r}.")
+    return float(max_weight)
 
 
 def _make_groups(
-    options: argparse.Namespace,
-    domain: Domain,
-    ends: Mapping[str, tuple[Any, Any]],
-    max_weight: float | None,
+    options: argparse.Namespace, domain: Domain, max_weight: float | None
 ) -> DPGroupBy:
-    """Return an estimator of the statistics in the options.
-
-    Keys and bounds are declared by a domain, and `ends` has the declared ends of the other columns.
-    """
+    """Return an estimator of the statistics in the options; a domain declares keys and bounds."""
     statistics = []
     for statistic in options.statistics:
         is_number = statistic.replace(".", "", 1).isdecimal()
@@ -638,7 +635,7 @@ def _make_groups(
             f"`by` must be columns of the domain file, {list(domain)}, got {absent}. "
             "Declare their values, or use --keys auto."
         )
-    bounds = {name: {**domain, **ends}[name] for name in options.columns}
+    bounds = {name: domain[name] for name in options.columns}
     return DPGroupBy(
         _choose_amount(options),
         by=options.by or None,

@@ -1,14 +1,18 @@
 """The declared values of each column, and their integer codes."""
 
+from skdp.domain._attributes import DEFAULT_BINS as DEFAULT_BINS
 from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._attributes import Release as Release
+from skdp.domain._attributes import close_interval as close_interval
 from skdp.domain._attributes import drop_bins as drop_bins
 from skdp.domain._attributes import dtype_of_attribute as dtype_of_attribute
 from skdp.domain._attributes import find_decoder as find_decoder
 from skdp.domain._attributes import has_single_values as has_single_values
 from skdp.domain._attributes import name_column_in_errors as name_column_in_errors
+from skdp.domain._attributes import replace_type as replace_type
 from skdp.domain._attributes import type_of_attribute as type_of_attribute
+from skdp.domain._attributes import widen_interval as widen_interval
 from skdp.domain._bins import MAX_WHOLE_NUMBER as MAX_WHOLE_NUMBER
 from skdp.domain._bins import format_edge as format_edge
 from skdp.domain._bins import make_edge_array as make_edge_array
@@ -20,8 +24,8 @@ from skdp.domain._column_drafts import draft_values as draft_values
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
+from skdp.domain._domain import check_closed as check_closed
 from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import guarantee_fields as guarantee_fields
-from skdp.domain._domain import read_open_domain as read_open_domain
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from copy import copy
 from datetime import timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -23,6 +24,7 @@ from skdp._json import (
     value_to_json,
 )
 from skdp.domain._bins import (
+    MAX_WHOLE_NUMBER,
     Edge,
     encode_numbers,
     format_edge,
@@ -51,6 +53,9 @@ from skdp.tables import (
 
 # Largest number of values of a column in a message or repr.
 MAX_SHOWN_VALUES = 8
+
+# Largest end beside an open one, so that all widths are finite.
+MAX_OPEN_END = 1e300
 
 # Bins between bounds without `bins`, or fewer if each whole number or day has a bin.
 DEFAULT_BINS = 10
@@ -231,7 +236,9 @@ class Interval:
     ----------
     low, high : float, date or datetime, optional
         Bounds of the range: both numbers, both dates, or both datetimes (without a time
-        zone). A sequence as the first argument is `edges`.
+        zone). A sequence as the first argument is `edges`. None is an open end of a range of numbers,
+        if it is not known: estimators of a curator that take bounds, `DPHistogram` and `DPMarginalSynthesizer` find it
+        with a part of their budget. All other estimators raise an error.
     bins : int, optional
         Number of bins between `low` and `high`. None declares the bounds only:
         synthesizers then find bins from noisy counts, and all other estimators use 10
@@ -254,8 +261,11 @@ class Interval:
 
     Attributes
     ----------
+    ends : tuple of float, date or datetime
+        The first and the last edge; None for an open end.
     edges : tuple of float, date or datetime
-        The edges of the bins. If each day has a bin, the last two edges are equal.
+        The edges of the bins. If each day has a bin, the last two edges are equal. An open end raises ValueError, as do
+        ``len``, `labels`, `values` and `encode`.
     has_bins : bool
         True if `bins` or `edges` are declared, or at most 10 whole numbers or days;
         otherwise synthesizers find bins.
@@ -266,7 +276,8 @@ class Interval:
     real : bool
         True if the numbers have fractions, as declared or by default.
     decimals : int or None
-        Largest number of decimals; 0 if `real` is False, None for any number of decimals.
+        Largest number of decimals; 0 if `real` is False, None for any number of decimals. Without a declared end,
+        `real` is False and `decimals` None by default: a dtype of integers then declares whole numbers.
 
     Raises
     ------
@@ -299,6 +310,8 @@ class Interval:
     (('1', '2', '3', '4', '5', '6', '7'), False, True)
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
+    >>> Interval(0, None).ends
+    (0.0, None)
     >>> from datetime import date
     >>> years = Interval(date(2000, 1, 1), date(2003, 1, 1), bins=3)
     >>> years.labels
@@ -309,6 +322,8 @@ class Interval:
 
     observed = False  # True if the edges were read from private data
     releases: tuple[Release, ...] = ()  # Releases that found the edges
+    # The ends that `fit` found, to which `encode` clips numbers. They are not compared or saved.
+    found: tuple[bool, bool] = (False, False)
 
     def __init__(
         self,
@@ -333,14 +348,19 @@ class Interval:
         # Interval([0, 38, 120]) declares edges.
         if np.iterable(low) and not isinstance(low, str) and edges is None:
             low, edges = None, low
+        self.missing = missing
+        self.releases = ()
+        self.decimals: int | None = None
+        if edges is None and (low is None or high is None):
+            self._set_open(low, high, bins, real=real, decimals=decimals)
+            return
         arguments = {"low": low, "high": high, "bins": bins, "edges": edges}
         given = [name for name, value in arguments.items() if value is not None]
-        has_bounds = {*given} in ({"low", "high"}, {"low", "high", "bins"})
+        has_bounds = edges is None
         if not has_bounds and given != ["edges"]:
             raise ValueError(
-                "Interval requires either `edges`, or both `low` and `high` (with "
-                f"`bins`), got {' and '.join(given) or 'none of them'}. Bins are public: if "
-                "an end is not known, clip to `bounds_` of a DPMean that finds it."
+                "Interval requires either `edges`, or `low` and `high` (with `bins`), "
+                f"got {' and '.join(given)}."
             )
         declared: Any = (low, high) if has_bounds else edges
         if np.iterable(declared) and not isinstance(declared, str):
@@ -349,14 +369,15 @@ class Interval:
             decimals is None and not real and are_integers(declared)
         )
         if has_bounds:
-            self.edges = _edges_between(low, high, bins, is_whole=is_whole)
+            self._edges = _edges_between(low, high, bins, is_whole=is_whole)
         else:
-            self.edges = parse_edges(declared, "`edges`", is_whole=is_whole)
-        if len(self.edges) < 2:
+            self._edges = parse_edges(declared, "`edges`", is_whole=is_whole)
+        if len(self._edges) < 2:
             raise ValueError(
-                f"Interval requires at least 2 edges, got {len(self.edges)}."
+                f"Interval requires at least 2 edges, got {len(self._edges)}."
             )
-        *inner, last = pairwise(self.edges)
+        self.ends: tuple[Any, Any] = self._edges[0], self._edges[-1]
+        *inner, last = pairwise(self._edges)
         # The last bin is closed, so it may be a single day.
         is_day = bool(inner) and self.dtype == _DTYPES["date"] and last[0] == last[1]
         for lower, upper in inner if is_day else [*inner, last]:
@@ -365,9 +386,6 @@ class Interval:
                     "`edges` of an Interval must increase, got "
                     f"{format_edge(lower)} before {format_edge(upper)}."
                 )
-        self.missing = missing
-        self.releases = ()
-        self.decimals: int | None = None
         is_number = self.dtype.kind == "f"
         if not is_number and (real or decimals is not None):
             raise ValueError(
@@ -382,6 +400,36 @@ class Interval:
         self.real = is_number and not is_whole
         self.takes_fractions = not (has_bounds and self.decimals == 0)
         self.has_bins = not has_bounds or bins is not None or has_single_values(self)
+
+    def _set_open(
+        self, low: Any, high: Any, bins: Any, *, real: bool, decimals: Any
+    ) -> None:
+        """Set the fields of a range of numbers with an open end."""
+        declared = tuple(end for end in (low, high) if end is not None)
+        is_whole = decimals == 0 or (decimals is None and not real and bool(declared))
+        is_whole &= are_integers(declared)
+        parsed = parse_edges(declared, "`low` or `high`", is_whole=is_whole)
+        if any(not isinstance(end, float) for end in parsed):
+            raise ValueError(
+                "`low` and `high` of an Interval of dates must both be given, got one."
+            )
+        if any(abs(end) > MAX_OPEN_END for end in parsed):
+            raise ValueError(
+                f"The end of an Interval beside an open end must be at most {MAX_OPEN_END:.0e}, "
+                f"got {format_edge(parsed[0])}."
+            )
+        _check_bins(bins)
+        self._edges, self._bins = (), bins
+        (end,) = parsed or (None,)
+        self.ends = (None, end) if low is None else (end, None)
+        self.real = real or (bool(declared) and not is_whole)
+        if decimals is not None:
+            self._check_decimals(decimals, real)
+            self.decimals, self.real = int(decimals), bool(decimals)
+        elif is_whole:
+            self.decimals = 0
+        self.takes_fractions = self.decimals != 0
+        self.has_bins = bins is not None
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
         """Check `decimals`, the declared number of decimals; `real` is True if the numbers have fractions."""
@@ -400,7 +448,7 @@ class Interval:
                 "decimals=0 (whole numbers) contradicts real=True (numbers with "
                 "fractions). Omit one of them."
             )
-        largest = max(abs(self.edges[0]), abs(self.edges[-1]))
+        largest: Any = max(abs(end or 0.0) for end in self.ends)
         # Floats represent all multiples of half a step up to 2**52 steps.
         if decimals > 0 and largest * 10.0 ** int(decimals) > 2.0**52:
             raise ValueError(
@@ -408,6 +456,22 @@ class Interval:
                 f"{format_edge(largest)} exceeds the precision of floats. Use fewer "
                 "decimals, or real=True."
             )
+
+    @property
+    def is_open(self) -> bool:  # numpydoc ignore=RT01
+        """True if an end is not declared."""
+        return None in self.ends
+
+    @property
+    def edges(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
+        """The edges of the bins; ValueError with an open end."""
+        if self.is_open:
+            raise ValueError(
+                f"expected an Interval with both ends, got {self!r}. Declare both ends: a "
+                "person's device needs them, and only a curator's estimators that take "
+                "bounds, DPHistogram and synthesizers find them."
+            )
+        return self._edges
 
     def __len__(self) -> int:
         return len(self.edges) - 1 + self.missing
@@ -421,12 +485,15 @@ class Interval:
     def _key(self) -> tuple[Any, ...]:
         """Return the fields by which declarations are compared."""
         form = self.has_bins, self.takes_fractions
-        return self.edges, form, self.missing, self.real, self.decimals
+        edges = (self.ends, self._bins) if self.is_open else self._edges
+        return edges, form, self.missing, self.real, self.decimals
 
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
         arguments = describe_interval(self)
+        if self.is_open:
+            arguments = dict.fromkeys(("low", "high")) | arguments
         texts = []
         for name, value in arguments.items():
             text = _shorten_edges(value) if name == "edges" else repr(value)
@@ -436,7 +503,7 @@ class Interval:
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
         """The dtype in which values are compared with the edges: ``float64``, ``datetime64[D]`` or ``[us]``."""
-        return _DTYPES[type_of_value(self.edges[0])]
+        return _DTYPES["number" if self.is_open else type_of_value(self.ends[0])]
 
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
@@ -511,6 +578,9 @@ class Interval:
         # The edges are rounded to the precision of the column, so that a float32 of 0.3 is
         # equal to the edge 0.3.
         edges = np.array(self.edges, values.dtype)
+        if any(self.found):
+            low, high = np.where(self.found, edges[[0, -1]], [-np.inf, np.inf])
+            values = np.clip(values, low, high)
         missing = len(self.edges) - 1 if self.missing else len(self)
         codes = encode_numbers(values, edges, len(self), missing)
         codes[fractions] = len(self)
@@ -527,12 +597,66 @@ def drop_bins(interval: Interval) -> Interval:
         decimals=interval.decimals,
     )
     whole.observed, whole.releases = interval.observed, interval.releases
+    whole.found = interval.found
     return whole
+
+
+def replace_type(interval: Interval, *, is_whole: bool) -> Interval:
+    """Return an open interval with whole numbers or fractions if it does not declare them."""
+    if interval.real or interval.decimals is not None:
+        return interval
+    typed = copy(interval)
+    typed.real, typed.decimals = not is_whole, 0 if is_whole else None
+    typed.takes_fractions = not is_whole
+    return typed
+
+
+def widen_interval(interval: Interval, *, bins: int | None = None) -> Interval:
+    """Return the widest interval for open ends, by which columns are checked before limits are found."""
+    end = MAX_OPEN_END
+    if interval.decimals is not None:
+        end = (MAX_WHOLE_NUMBER - 1) / 10.0**interval.decimals
+    low, high = interval.ends
+    low, high = -end if low is None else low, end if high is None else high
+    return close_interval(interval, low, high, bins=bins)
+
+
+def close_interval(
+    interval: Interval, low: float, high: float, *, bins: int | None = None
+) -> Interval:
+    """Return an interval with limits that were found, and with its number of bins or `bins`.
+
+    Limits beyond the precision of whole numbers or decimals are of real numbers. Limits that are too near for the bins
+    are moved outward.
+    """
+    decimals, n_bins = interval.decimals, interval._bins or bins
+    width = 4 * (n_bins or 1) * float(np.spacing(max(abs(low), abs(high))))
+    if decimals == 0:
+        low, high = float(math.floor(low)), float(math.ceil(high))
+        width = (n_bins or 2) - 1
+    if high - low < width:
+        is_high_open = interval.ends[1] is None
+        low, high = (low, low + width) if is_high_open else (high - width, high)
+    if max(abs(low), abs(high)) * 10.0 ** (decimals or 0) > MAX_WHOLE_NUMBER:
+        decimals = None
+    closed = Interval(
+        low,
+        high,
+        bins=n_bins,
+        missing=bool(interval.missing),
+        real=decimals is None,
+        decimals=decimals,
+    )
+    closed.observed, closed.releases = interval.observed, interval.releases
+    closed.found = interval.ends[0] is None, interval.ends[1] is None
+    return closed
 
 
 def has_single_values(interval: Interval) -> bool:
     """Check if each bin has one whole number or day, between bounds."""
-    low, high = interval.edges[0], interval.edges[-1]
+    if interval.is_open:
+        return False
+    low, high = interval.ends
     step = _find_step(low, not interval.takes_fractions)
     return step is not None and len(interval) - interval.missing > (high - low) // step
 
@@ -540,12 +664,17 @@ def has_single_values(interval: Interval) -> bool:
 def describe_interval(interval: Interval) -> dict[str, Any]:
     """Return the arguments of an interval by name: its bounds with the number of bins if it is even, or its edges."""
     bounds = _find_bounds(interval)
-    edges = list(map(shorten_edge, interval.edges))
-    arguments: dict[str, Any] = {"edges": edges} if bounds is None else bounds
-    declared = edges if bounds is None else [bounds["low"], bounds["high"]]
+    if bounds is None:
+        declared = list(map(shorten_edge, interval.edges))
+        arguments: dict[str, Any] = {"edges": declared}
+    else:
+        declared = [bounds[name] for name in ("low", "high") if name in bounds]
+        arguments = bounds
     if interval.missing:
         arguments["missing"] = True
-    default = 0 if are_integers(declared) else None
+    default = 0 if declared and are_integers(declared) else None
+    if not declared and interval.real:
+        default = -1  # without an end, the dtype decides
     if interval.dtype.kind != "M" and interval.decimals != default:
         is_real = interval.decimals is None
         arguments |= {"real": True} if is_real else {"decimals": interval.decimals}
@@ -554,8 +683,13 @@ def describe_interval(interval: Interval) -> dict[str, Any]:
 
 def _find_bounds(interval: Interval) -> dict[str, Any] | None:
     """Return the arguments `low`, `high` and `bins` of an interval; None if its bins have other edges."""
-    low, high = interval.edges[0], interval.edges[-1]
-    bounds: dict[str, Any] = {"low": shorten_edge(low), "high": shorten_edge(high)}
+    named = zip(("low", "high"), interval.ends, strict=True)
+    bounds: dict[str, Any] = {
+        x: shorten_edge(end) for x, end in named if end is not None
+    }
+    if interval.is_open:
+        return bounds | ({"bins": interval._bins} if interval.has_bins else {})
+    low, high = interval.ends
     bins = len(interval.edges) - 1
     if not interval.has_bins or (has_single_values(interval) and bins <= DEFAULT_BINS):
         return bounds
@@ -578,10 +712,7 @@ def _edges_between(
     low: Any, high: Any, bins: Any, *, is_whole: bool
 ) -> tuple[Any, ...]:
     """Check bounds and a number of bins, and return the edges of equal bins between the bounds."""
-    if bins is not None and (not is_whole_number(bins) or bins < 1):
-        raise ValueError(
-            f"`bins` of an Interval must be a whole number of at least 1, got {bins!r}."
-        )
+    _check_bins(bins)
     low, high = parse_edges([low, high], "`low` and `high`", is_whole=is_whole)
     step = _find_step(low, is_whole)
     if step == 1:
@@ -601,6 +732,14 @@ def _edges_between(
                 "declare datetimes."
             )
     return tuple(make_even_edges(low, high, int(bins or DEFAULT_BINS), step))
+
+
+def _check_bins(bins: Any) -> None:
+    """Check a number of bins, which may be None."""
+    if bins is not None and (not is_whole_number(bins) or bins < 1):
+        raise ValueError(
+            f"`bins` of an Interval must be a whole number of at least 1, got {bins!r}."
+        )
 
 
 def _find_step(edge: Edge, is_whole: bool) -> Any:
@@ -660,10 +799,11 @@ def _shorten(texts: Iterable[str]) -> str:
 def _interval_to_json(interval: Interval) -> dict[str, Any]:
     """Return the arguments of an Interval as types of JSON, with its edges unless they follow from whole bounds."""
     described = describe_interval(interval)
-    arguments: dict[str, Any] = {"edges": value_to_json(list(interval.edges))}
-    if not interval.has_bins or not interval.takes_fractions:
-        names = described.keys() & {"low", "high", "bins"}
-        arguments = {name: value_to_json(described[name]) for name in sorted(names)}
+    names: Iterable[str] = {"low", "high", "bins"}
+    if interval.has_bins and interval.takes_fractions and not interval.is_open:
+        described, names = {"edges": list(interval.edges)}, {"edges"}
+    names = sorted(described.keys() & names)
+    arguments = {name: value_to_json(described[name]) for name in names}
     for name in ("missing", "real", "decimals"):
         arguments[name] = getattr(interval, name)
     return arguments
@@ -723,6 +863,8 @@ def find_order(attribute: Categories | Interval, column: Any) -> bool | None:
 def type_of_attribute(attribute: Categories | Interval) -> str:
     """Name the `type_of_declared` of the values of a column."""
     if isinstance(attribute, Interval):
+        if attribute.is_open:
+            return "whole" if attribute.decimals == 0 else "real"
         return type_of_declared(attribute.edges, real=attribute.real)
     return type_of_declared(attribute.values)
 

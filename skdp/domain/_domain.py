@@ -204,8 +204,12 @@ class Domain(Mapping[Any, Categories | Interval]):
 
     @property
     def sizes(self) -> tuple[int, ...]:  # numpydoc ignore=RT01
-        """The number of values of each column."""
-        return tuple(map(len, self._attributes.values()))
+        """The number of values of each column; ValueError for an `Interval` with an open end."""
+        sizes = []
+        for name, values in self._attributes.items():
+            with name_column_in_errors(name):
+                sizes.append(len(values))
+        return tuple(sizes)
 
     @property
     def size(self) -> int:  # numpydoc ignore=RT01
@@ -365,7 +369,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         The file has a table ``[columns.NAME]`` for each column, with the arguments of
         `Categories` (``values``, ``ordered``) or of `Interval`. Dates are written as
         ``2020-02-29`` and datetimes as ``2020-02-29T18:30:00``. For a list of values,
-        ``missing = true`` appends None.
+        ``missing = true`` appends None. A table without `low` or `high` is an `Interval` with an open end.
 
         Parameters
         ----------
@@ -401,15 +405,9 @@ class Domain(Mapping[Any, Categories | Interval]):
         >>> Domain.from_toml(domain.to_toml()) == domain
         True
         >>> Domain.from_toml("[columns.age]\nlow = 15")
-        Traceback (most recent call last):
-            ...
-        ValueError: Column 'age': Interval requires either `edges`, or both `low` and `high` (with `bins`), got low...
+        Domain({'age': Interval(15, None)})
         """
-        return cls._from_content(parse_toml(text))
-
-    @classmethod
-    def _from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Make the domain of a parsed file."""
+        content = parse_toml(text)
         domain = cls(
             content["columns"],
             constraints=content.get("constraints", ()),
@@ -659,6 +657,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         codes = []
         for name, column in zip(self.columns, columns, strict=True):
             with name_column_in_errors(name):
+                len(self[name])  # an error for an open end
                 codes.append(call_safely(self[name].encode, column))
         return codes
 
@@ -821,6 +820,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         pandas.Index
             Index of the values or bins of a single column; MultiIndex for several columns.
         """
+        check_closed(self)
         labels = [list(attribute.labels) for attribute in self._attributes.values()]
         if len(labels) == 1:
             # The dtype is object, because pandas would convert integers and None to floats.
@@ -915,15 +915,12 @@ def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
     return _set_releases(domain, by_column, (*domain.releases, *releases))
 
 
-def read_open_domain(
-    text: str, names: Sequence[Any]
-) -> tuple[Domain, dict[Any, tuple[Any, Any]]]:
-    """Read a domain file, in which the columns `names` may lack ends; return the domain of the others, and the ends.
-
-    An end is None if it is not declared.
-    """
-    content = parse_toml(text, names)
-    return Domain._from_content(content), content["open_ends"]
+def check_closed(declared: Mapping[Any, Any]) -> None:
+    """Raise an error for an `Interval` with an open end."""
+    for name, values in declared.items():
+        if isinstance(values, Interval):
+            with name_column_in_errors(name):
+                len(values)
 
 
 # Declared domains: a Domain, values by column name, lists of values in the order of the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -143,11 +143,8 @@ def _format_value(value: Any) -> str:
 # Reading.
 
 
-def parse_toml(text: str, open_names: Sequence[Any] = ()) -> dict[str, Any]:
-    """Parse a domain file, and return its entries with the declared values of the columns.
-
-    With `open_names`, the entry "open_ends" has a pair (low, high) for each of these columns with one end or none.
-    """
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse a domain file, and return its entries with the declared values of the columns."""
     content = _parse(text)
     # Later formats have a version.
     check_version(content.pop("version", 1), 1, "The domain file")
@@ -157,16 +154,11 @@ def parse_toml(text: str, open_names: Sequence[Any] = ()) -> dict[str, Any]:
     tables = content.get("columns")
     if not isinstance(tables, dict) or not tables:
         raise ValueError(f"No column; {_TABLES}.")
-    columns, open_ends = {}, {}
-    for name in open_names:
-        table = tables.get(name, {})
-        if isinstance(table, dict) and table.keys() < {"low", "high"}:
-            open_ends[name] = table.get("low"), table.get("high")
+    columns = {}
     for name, table in tables.items():
-        if name not in open_ends:
-            with name_column_in_errors(name):
-                columns[name] = _parse_column(table)
-    return content | {"columns": columns, "open_ends": open_ends}
+        with name_column_in_errors(name):
+            columns[name] = _parse_column(table)
+    return content | {"columns": columns}
 
 
 def _parse(text: str) -> dict[str, Any]:

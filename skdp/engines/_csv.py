@@ -201,7 +201,7 @@ def find_text_type(name: Any, values: Any) -> str:
         if values.dtype.kind == "M":
             is_date = values.dtype == np.dtype("datetime64[D]")
             return "date" if is_date else "datetime"
-        is_exact = _are_exact(values.edges)
+        is_exact = _are_exact(0 if end is None else end for end in values.ends)
     else:
         present = drop_missing(values.values)
         time_types = types_of_values(values.values) & {"date", "datetime"}
@@ -235,7 +235,7 @@ def _are_exact(numbers: Iterable[Any]) -> bool:
 def has_whole_numbers(values: Any) -> bool:
     """Return True if all declared numbers of a column are integers."""
     if isinstance(values, Interval):
-        return not values.real
+        return values.decimals == 0
     return _find_common_type(values) is int
 
 

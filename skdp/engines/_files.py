@@ -19,7 +19,7 @@ from typing import Any
 
 from skdp._json import MAX_FILE_BYTES
 from skdp.base import track
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval
 from skdp.engines._csv import (
     MISSING_TEXTS,
     find_text_type,
@@ -378,7 +378,8 @@ class FileTable(StreamTable):
         for name in table.column_names:
             column = table[name]
             if name in self._types:
-                labels = self._domain[name].labels  # type: ignore[index]
+                values = self._domain[name]  # type: ignore[index]
+                labels = () if isinstance(values, Interval) else values.labels
                 strict = name not in self._lenient
                 column = _parse_column(
                     name, column, self._types[name], labels, strict=strict

@@ -33,7 +33,7 @@ from skdp.base import (
     warn_of_epsilon,
     warn_of_levels,
 )
-from skdp.domain import Domain
+from skdp.domain import Domain, check_closed
 from skdp.exact import round_up
 from skdp.local._protocol_file import (
     ProtocolJson,
@@ -571,6 +571,7 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         It is used if no table is in memory. `names` are the columns of the table.
         """
         domain = self._declared_domain() or self._domain_of_categories()
+        check_closed(domain)
         row: dict[Any, Any] = {}
         for name in domain.columns:
             row[name] = pd.Series([domain[name].values[0]], dtype=object)

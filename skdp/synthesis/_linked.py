@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -73,9 +74,10 @@ class DPLinkedSynthesizer(CentralEstimator):
         Failure probability, in [0, 1). It should be smaller than one over the number of people. With 0 the noise is
         discrete Laplace; otherwise it is Gaussian, which is more accurate for many marginals.
     domain : Domain or mapping of column name to values
-        Public values of the columns of all tables, except the column `person`. Constraints and derived columns of an
-        event may also read columns of its person. ``"count(ward == 'birth') <= 1"`` limits the number of such events of
-        a person, and a smallest number above 0 requires events of each person.
+        Public values of the columns of all tables, except the column `person`. Open ends of an `Interval`, and columns
+        with a dtype of numbers that `domain` omits, are found with a part of the budget. Constraints and derived
+        columns of an event may also read columns of its person. ``"count(ward == 'birth') <= 1"`` limits the number of
+        such events of a person, and a smallest number above 0 requires events of each person.
     person : column name
         Column of every table that identifies the person. Synthetic people have new ids 0, 1, 2 and so on.
     order_by : column name, optional
@@ -101,6 +103,8 @@ class DPLinkedSynthesizer(CentralEstimator):
 
     Attributes
     ----------
+    domain_ : Domain
+        Values of the modeled columns of all tables, or the bins of the models, between declared or found limits.
     guarantee_ : PrivacyGuarantee
         Privacy guarantee of `fit`, for all tables together.
     people_ : DPMarginalSynthesizer
@@ -126,8 +130,10 @@ class DPLinkedSynthesizer(CentralEstimator):
     table of people and all events in all tables, changes the distribution of the release by at most
     ``(epsilon, delta)``. A person changes one count of a marginal of people by 1. The events of a person with n events
     weigh 1 / n each, in integers, so all events of a person together change the counts of a marginal of events by at
-    most 1, and each score by at most 1. A fifth of the budget is spent on people and their numbers of events, and the
-    rest is divided equally between the tables of events; fractions add up to exactly 1. Histories of events are
+    most 1, and each score by at most 1. Limits of open ends are found from people and one random event of each person
+    in each table, with a third of the budget if all columns have an open end. A fifth of the rest is spent on people
+    and their numbers of events, and the remainder is divided equally between the tables of events; fractions add up to
+    exactly 1. Histories of events are
     functions of the events of one person. The models, samples and all other methods are post-processing, without
     privacy loss.
 
@@ -238,12 +244,17 @@ class DPLinkedSynthesizer(CentralEstimator):
         tables = self._read_tables(people, events)
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(person_budget, check_delta(self.delta))
+        search, rest = budget.split_search([*tables.domain], tables.found)
         numbers = declare_numbers(person_budget.rows)
-        rng = make_generator(self.random_state, "contribution")
-        domain, people_records, event_records = encode_tables(
-            tables, self._declared, numbers, self.handle_unknown, rng
+        encode = partial(
+            encode_tables,
+            declared=self._declared,
+            numbers=numbers,
+            handle_unknown=self.handle_unknown,
         )
-        plan = make_plan(domain, "auto", None, None, self.max_cells)
+        random = partial(make_generator, self.random_state)
+        coded = encode(tables, rng=random("contribution"))
+        plan = make_plan(coded.domain, "auto", None, None, self.max_cells)
         for table in tables.events.values():
             columns = dict(tables.people.domain) | dict(table.domain)
             facts = select_present(self._declared, columns)
@@ -251,16 +262,24 @@ class DPLinkedSynthesizer(CentralEstimator):
             structure_of(replace_columns(facts, columns), plan.max_cells)
         # Charge.
         mechanism = budget.name_mechanism(selects=True)
+        if search is not None:
+            mechanism = f"{search.mechanism}; {mechanism}"
+            searched = tables.choose_searched(random("search"))
+            exact = search.count(searched)
         source = budget.charge(self._charge_release, tables.features, mechanism)
         # Measure.
+        if search is not None:
+            limits = search.find(searched, exact, source)
+            self._state_limits(search, limits)
+            tables = tables.with_limits(limits)
+            coded = encode(tables, rng=random("contribution"))
+            plan = plan.with_domain(coded.domain)
         measured = measure_linked(
             tables,
             plan,
             self._declared,
-            domain=domain,
-            people=people_records,
-            events=event_records,
-            budget=budget,
+            coded,
+            budget=rest,
             source=source,
         )
         # Post-process: the records are not used from here on.
@@ -276,7 +295,7 @@ class DPLinkedSynthesizer(CentralEstimator):
             features = (*domain.columns, *domain.derived)
             joined = tables.join(name, domain)
             fitted[name] = FittedTable.of(
-                features, joined, domain, counts, self._declared
+                features, joined, domain, counts, tables.domain
             )
         ordered = [name for name, table in tables.events.items() if table.has_order]
         self._fit_models(fitted.pop(None), fitted, ordered)
@@ -298,11 +317,9 @@ class DPLinkedSynthesizer(CentralEstimator):
             order_by=self.order_by,
             person_columns=self.person_columns,
         )
-        columns = dict(tables.people.domain)
-        for table in tables.events.values():
-            columns |= dict(table.domain)
+        columns = tables.domain
         check_width(len(columns))
-        check_policy(self.handle_unknown, Domain(columns))
+        check_policy(self.handle_unknown, Domain(columns), tables.found)
         names = {*map(name_number, tables.events), *map(name_history, columns)}
         taken = names & {*tables.features}
         if taken:
@@ -411,6 +428,16 @@ class DPLinkedSynthesizer(CentralEstimator):
         library = nw.from_native(template.native).implementation.value
         columns[self.person] = to_column(ids, library)
         return make_table(template, {name: columns[name] for name in features})
+
+    @property
+    def domain_(self) -> Domain:
+        """Values of the modeled columns of all tables, or their bins, between declared or found limits."""
+        check_is_fitted(self)
+        columns: dict[Any, Any] = dict(self.people_.domain_)
+        for model in self._models.values():
+            columns |= dict(model.fitted.domain)
+        names = [name for name in self.guarantee_.scope if name in columns]
+        return Domain({name: columns[name] for name in names})
 
     @property
     def link_quality_(self) -> pd.DataFrame:

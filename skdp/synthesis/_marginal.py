@@ -360,7 +360,7 @@ class DPMarginalSynthesizer(
         )
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(person_budget, check_delta(self.delta), person_budget.rows)
-        search, rest = budget.split_search(table.domain, table.is_whole)
+        search, rest = budget.split_search(table.domain.columns, table.found)
         plan = make_plan(
             table.domain, self.marginals, self.workload, self.target, self.max_cells
         )
@@ -375,7 +375,9 @@ class DPMarginalSynthesizer(
         source = budget.charge(self._charge_release, table.scope, mechanism, n_equal)
         # Measure.
         if search is not None:
-            table = table.with_limits(search.find(table.rows, exact, source))
+            limits = search.find(table.rows, exact, source)
+            self._state_limits(search, limits)
+            table = table.with_limits(limits)
             records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
             plan = plan.with_domain(table.domain)
         counts, domain = measure_table(table, records, plan, budget=rest, source=source)

@@ -311,12 +311,3 @@ def test_standard_error_is_exact_for_rounded_noise_of_less_than_one_row(mu):
     assert histogram.std_error_[0] == pytest.approx(np.sqrt(probabilities @ z**2), rel=1e-6, abs=1e-15)
     margin = histogram.to_frame().eval("upper - count").iloc[0]
     assert probabilities[np.abs(z) <= margin].sum() >= 0.95
-
-
-def test_interval_with_an_open_end_names_the_release_that_finds_it():
-    with pytest.raises(ValueError, match="Bins are public: if an end is not known, clip to `bounds_` of a DPMean"):
-        Interval(0, None, bins=9)
-    ages = pd.DataFrame({"age": np.random.default_rng(0).gamma(4, 10, 2000)})
-    low, high = DPMean(bounds=(0, None), random_state=0).fit(ages).bounds_[0]
-    histogram = DPHistogram(domain=Interval(low, high, bins=9), random_state=0).fit(ages.clip(low, high))
-    assert histogram.counts_.max() < 1500

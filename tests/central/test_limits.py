@@ -17,6 +17,7 @@ from skdp import (
     DPAdditiveRegressor,
     DPGaussianNB,
     DPGroupBy,
+    DPHistogram,
     DPKBinsDiscretizer,
     DPLinearRegression,
     DPLogisticRegression,
@@ -29,6 +30,7 @@ from skdp import (
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
+    Interval,
     PrivacyLedger,
     privacy_statement,
 )
@@ -505,3 +507,62 @@ def test_noise_beside_many_zeros_does_not_replace_declared_ends(seed):
 def test_noise_beside_many_zeros_is_a_warning(seed):
     with pytest.warns(UserWarning, match=r"limits of columns \['visits'\] are guesses"):
         DPMean(0.3, random_state=seed).fit(MANY_ZEROS)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.LazyFrame])
+def test_limits_of_a_histogram_are_found(library):
+    domain = {"age": Interval(0.0, None, bins=4), "rare": [0, 1], "income": Interval()}
+    X = PEOPLE.astype({"rare": int}).clip(0)
+    histogram = DPHistogram(2.0, domain=domain, random_state=0).fit(library(X.to_dict("list")))
+    (low, high), income = histogram.bounds_
+    assert low == 0
+    assert 80 < high < 200
+    assert histogram.domain_["age"] == Interval(0.0, high, bins=4)
+    assert histogram.domain_["income"] == Interval(*income, bins=10)
+    assert histogram.counts_.sum() == pytest.approx(N, rel=0.05)  # numbers beyond limits are counted
+    method = dict(histogram.guarantee_.method)
+    assert "income from a limit that is found" in method["bounds"]
+    assert f"age from 0 to {high:g}" in method["limits"]
+    assert "limits by permute-and-flip and noisy counts (33% of the budget)" in histogram.guarantee_.mechanism
+    assert not hasattr(histogram.set_params(domain=histogram.domain_).fit(X), "bounds_")
+
+
+@pytest.mark.parametrize(
+    ("X", "interval", "match"),
+    [
+        ([3.5, 1.0], Interval(0, None), "more decimals"),
+        ([-1.0, 1.0], Interval(0, None), "outside the declared domain, 0 to a limit"),
+        ([math.nan, 1.0], Interval(0, None), "missing values"),
+        (["a", "b"], Interval(0, None), "'x'"),
+    ],
+)
+def test_errors_of_open_histograms_are_raised_before_the_charge(X, interval, match):
+    ledger = PrivacyLedger(epsilon=1.0)
+    with pytest.raises(ValueError, match=match):
+        DPHistogram(domain={"x": interval}, ledger=ledger).fit(pd.DataFrame({"x": X}))
+    assert ledger.charges().empty
+
+
+@pytest.mark.filterwarnings("ignore:The limits:UserWarning")
+@pytest.mark.parametrize("column", HOSTILE.values(), ids=list(HOSTILE))
+@pytest.mark.parametrize("interval", [Interval(), Interval(decimals=0), Interval(0, None, real=True, bins=50)])
+def test_histogram_of_a_hostile_column_has_the_declared_number_of_bins(interval, column):
+    X = pd.DataFrame({"x": column}, dtype=float)
+    histogram = DPHistogram(domain={"x": interval}, handle_unknown="ignore", random_state=0)
+    with np.errstate(all="raise", under="ignore"):
+        histogram.fit(X)
+    assert histogram.counts_.size == (50 if interval.has_bins else 10)
+    assert np.isfinite(histogram.domain_["x"].edges).all()
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.filterwarnings("ignore:The limits:UserWarning")
+@pytest.mark.parametrize(
+    ("name", "epsilon"), diagonal(["zeros", "whole", "huge", "two clusters", "missing", "one row"], BUDGETS)
+)
+def test_search_of_a_histogram_spends_its_part_of_the_budget(name, epsilon):
+    X = pd.DataFrame({"x": HOSTILE[name]}, dtype=float)
+    histogram = DPHistogram(epsilon, domain={"x": Interval(0, None)}, handle_unknown="ignore", max_rows_per_person=2)
+    for rows in (1, 2):
+        replay = replay_release(histogram.fit, X, X[rows:])
+        assert replay.passed, replay.findings

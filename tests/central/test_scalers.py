@@ -100,7 +100,7 @@ def test_equal_quantiles_are_supported():
     assert fitted.transform([[3], [4]]).ravel().tolist() == [0, 1]
 
 
-@pytest.mark.filterwarnings("ignore:The noise may exceed:UserWarning")
+@pytest.mark.filterwarnings("ignore:The noise exceeds:UserWarning")
 @pytest.mark.parametrize(
     "scaler", [DPRobustScaler(bounds=(0, 10_000)), DPMinMaxScaler(bounds=(0, 10_000), quantile_range=(1, 75))]
 )
@@ -115,7 +115,7 @@ def test_scale_of_a_column_of_zeros_and_amounts_is_not_tiny(scaler):
 
 def test_quantile_beside_zero_warns_that_it_may_be_noise():
     X = np.repeat([[0.0], [100.0]], [76, 24], axis=0)
-    with pytest.warns(UserWarning, match="The noise may exceed the range of quantiles of columns"):
+    with pytest.warns(UserWarning, match="The noise exceeds the range of quantiles of columns"):
         fits(DPRobustScaler, X, 20, epsilon=0.2, bounds=(0, 1e9))
 
 

@@ -338,7 +338,13 @@ class TestDates:
 @pytest.mark.parametrize(
     ("ends", "options", "error", "message"),
     [
-        ((), {}, ValueError, "either `edges`, or both `low` and `high`"),
+        ((0, None), {"edges": [0, 1]}, ValueError, "either `edges`, or `low` and `high`"),
+        ((date(2000, 1, 1), None), {}, ValueError, "of dates must both be given"),
+        ((None, 1e301), {}, ValueError, r"beside an open end must be at most 1e\+300"),
+        ((None, "a"), {}, TypeError, "must be numbers"),
+        ((None, True), {}, TypeError, "must be numbers"),
+        ((0, None), {"bins": 0}, ValueError, "whole number of at least 1, got 0"),
+        ((0, None), {"decimals": 16}, ValueError, "from 0 to 15"),
         ((0, 1), {"bins": 0}, ValueError, "whole number of at least 1, got 0"),
         ((5, 1), {}, ValueError, "`low` of an Interval must be less than high, got 5 and 1"),
         ((), {"edges": [0, 2.5, 2.5]}, ValueError, "must increase, got 2.5 before 2.5"),

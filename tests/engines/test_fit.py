@@ -269,7 +269,7 @@ class TestPersons:
     [
         ({}, {"y": [0] * N}, TypeError, "`y` must be None"),
         ({}, {"person": "nobody"}, ValueError, "`person` must be the name of a column"),
-        ({"domain": None}, {}, ValueError, "declares no values"),
+        ({"domain": None}, {}, ValueError, "got no domain"),
     ],
 )
 def test_unsupported_options_of_lazy_tables_raise_an_error(rows, params, given, error, match):

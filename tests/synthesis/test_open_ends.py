@@ -1,4 +1,4 @@
-"""Columns of numbers that the domain of a synthesizer omits: their limits are found in the same release."""
+"""Open ends in the domain of a synthesizer, and columns that it omits: limits are found in the same release."""
 
 import io
 import math
@@ -9,9 +9,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import Domain, DPColumnSynthesizer, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
+from tests.conftest import diagonal
 
 rng = np.random.default_rng(0)
 N = 3000
@@ -119,13 +120,16 @@ def test_large_integers_become_floats():
 @pytest.mark.parametrize(
     ("X", "parameters", "match"),
     [
-        (PEOPLE, {}, r"declares no values for the columns \['sex'\]"),
+        (PEOPLE, {}, r"must declare the values of the columns \['sex'\], got no domain"),
+        (PEOPLE, {"domain": {"age": Interval(0, None)}}, r"declares no values for the columns \['sex'\]"),
+        (PEOPLE.assign(age=-1), {"domain": SEX | {"age": Interval(0, None)}}, "domain, 0 to a limit"),
+        (PEOPLE, {"domain": SEX | {"income": Interval(0, None)}}, "more decimals than its Interval declares"),
         (PEOPLE.assign(income=np.nan), {"domain": SEX}, "Column 'income' contains missing values"),
-        (PEOPLE, {"domain": SEX, "handle_unknown": {"age": 3}}, r"columns that `domain` declares, got \['age'\]"),
+        (PEOPLE, {"domain": SEX, "handle_unknown": {"age": 3}}, "columns with declared values, got 'age'"),
         (PEOPLE.assign(age=PEOPLE["age"].astype(object)), {"domain": SEX}, r"\['age'\]"),
         (PEOPLE.assign(age=PEOPLE["age"].astype("category")), {"domain": SEX}, r"\['age'\]"),
     ],
-    ids=["text", "missing", "replaced", "objects", "categories"],
+    ids=["no domain", "text", "below", "fractions", "missing", "replaced", "objects", "categories"],
 )
 def test_errors_are_raised_before_the_charge(X, parameters, match):
     ledger = PrivacyLedger(epsilon=1.0)
@@ -169,3 +173,81 @@ def test_numbers_of_a_target_are_found_and_integers_are_declared():
     assert model.domain_["income"].edges[0] >= 0
     with pytest.raises(ValueError, match=r"declares no values for the columns \['age'\]"):
         DPMarginalSynthesizer(2.0, domain=SEX).fit(X, PEOPLE["age"])
+
+
+def make_linked(X, n_events=2):
+    """Return people with the last column of a table, and events with the other columns."""
+    people = X.iloc[:, -1:].assign(id=np.arange(len(X)))
+    rows = np.repeat(np.arange(len(X)), n_events)
+    return people, X.iloc[rows, :-1].assign(id=rows).reset_index(drop=True)
+
+
+def test_limits_of_people_and_events_are_found():
+    people, events = make_linked(PEOPLE[["income", "sex", "age"]], 1)
+    domain = Domain(SEX | {"age": Interval(), "income": Interval(0.0, None)}, constraints=["income >= age"])
+    model = DPLinkedSynthesizer(2.0, domain=domain, person="id", max_rows_per_person=2, random_state=0)
+    made_people, made_events = model.fit(people, events).sample()
+    assert measure_error(people, made_people, "age") < 0.05
+    assert measure_error(events, made_events, "income") < 0.06
+    assert "limits by permute-and-flip" in model.guarantee_.mechanism
+    assert model.domain_["income"].ends[0] == 0
+    assert model.domain_["age"].decimals == 0
+    assert "limits" not in model.set_params(domain=model.domain_).fit(people, events).guarantee_.mechanism
+
+
+def test_limits_of_private_columns_are_found():
+    declared = {"age": Interval(0, 120), "income": Interval(0.0, 500_000.0)}
+    errors = []
+    for domain in ({"age": Interval(0, None)}, declared):
+        model = DPColumnSynthesizer(["age", "income"], 2.0, domain=domain, random_state=0)
+        made = model.fit_transform(PEOPLE)
+        errors.append([measure_error(PEOPLE, made, name) for name in declared])
+    assert np.max(errors[0]) < 0.06
+    assert "limits" in model.set_params(domain={}).fit(PEOPLE).guarantee_.mechanism
+
+
+@pytest.mark.filterwarnings("ignore:(The limits|By noisy|The noisy):UserWarning")
+@pytest.mark.parametrize("column", HOSTILE.values(), ids=list(HOSTILE))
+def test_hostile_columns_of_people_events_and_rows_give_finite_numbers(column):
+    X = pd.DataFrame({"x": column, "y": column}, dtype=float)
+    linked = DPLinkedSynthesizer(domain={}, person="id", max_rows_per_person=2, random_state=0)
+    with np.errstate(all="raise", under="ignore"):
+        made = linked.fit(*make_linked(X)).sample(50)
+        if len(X):  # the number of rows is public
+            columns = DPColumnSynthesizer(["x"], domain={}, random_state=0)
+            made = (*made, columns.fit_transform(X.assign(y=0.0)))
+    assert all(np.isfinite(table.to_numpy(float)).all() for table in made)
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.filterwarnings("ignore:(The limits|By noisy|The noisy):UserWarning")
+@pytest.mark.parametrize(
+    ("column", "epsilon"), diagonal(["one number", "huge", "two clusters", "one row"], [2.0, Mu(1.0, 1e-6)])
+)
+def test_search_of_events_spends_its_part_of_the_budget(column, epsilon):
+    """A person with two events has one of them in the search."""
+    X = pd.DataFrame({"x": HOSTILE[column], "y": HOSTILE[column]})
+    _, events = make_linked(X)
+    model = DPLinkedSynthesizer(epsilon, domain={}, person="id", max_rows_per_person=2)
+
+    def release(people):
+        return model.fit(people, events[events["id"].isin(people["id"])])
+
+    people, _ = make_linked(X)
+    replay = replay_release(release, people, people[:-1], random_state=3)
+    assert replay.passed, replay.findings
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.filterwarnings("ignore:The limits:UserWarning")
+@pytest.mark.parametrize(
+    ("column", "epsilon"), diagonal(["zeros", "one number", "huge", "two clusters", "one row"], [2.0, Mu(1.0, 1e-6)])
+)
+def test_search_of_private_columns_spends_its_part_of_the_budget(column, epsilon):
+    """A replaced number is removed from a cell and added to another one."""
+    X = pd.DataFrame({"x": np.array(HOSTILE[column], float), "y": 0.0})
+    model = DPColumnSynthesizer(["x"], epsilon, domain={})
+    for number in (0.0, 5.0, 1e300):
+        replay = replay_release(model.fit, X, X.assign(x=[number, *X["x"][1:]]), random_state=3)
+        assert replay.passed, replay.findings
+        assert replay.guarantee.relation == "replace_values"

@@ -21,7 +21,7 @@ from skdp.synthesis.measure._selection import FittedCounts, measure_and_fit
 from skdp.synthesis.model import Clique, Marginal, Structure
 from skdp.synthesis.private._linked_tables import (
     PERSON_WEIGHT,
-    EventRecords,
+    CodedTables,
     LinkedTables,
     count_earlier_events,
     name_history,
@@ -197,18 +197,17 @@ def measure_linked(
     tables: LinkedTables,
     plan: MarginalPlan,
     declared: Domain,
+    coded: CodedTables,
     *,
-    domain: Domain,
-    people: CodedRecords,
-    events: Mapping[str, EventRecords],
     budget: NoiseBudget,
     source: ByteSource,
 ) -> dict[Any, tuple[Domain, FittedCounts]]:
     """Spend the budget on noisy counts of people and of events; return the domain and counts of each table.
 
-    `plan` has the marginals of people, and `declared` the constraints. `people` are the records of people, with the
-    columns of `domain`, and `events` the records of events. The result has the table of people first, for None.
+    `plan` has the marginals of people, `declared` the constraints, and `coded` the records. The result has the table of
+    people first, for None.
     """
+    domain, people, events = coded
     private = PrivateCounts(people, budget.split(PEOPLE_FRACTION), source)
     max_bins = limit_bins(tables, domain.sizes[-1], plan.max_cells)
     domain, cells = measure_cells(private, domain, tables.people.cells, max_bins)

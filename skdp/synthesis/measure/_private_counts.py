@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from skdp._arrays import Floats, Indices, Integers
+from skdp.base import parse_ends
 from skdp.central import LimitSearch, plan_search
 from skdp.central.statistics import Noise, choice_name, choose
 from skdp.domain import Domain, Interval
@@ -137,13 +138,15 @@ class NoiseBudget:
         return part
 
     def split_search(
-        self, domain: Domain, names: Collection[Any]
+        self, names: Sequence[Any], found: Mapping[Any, Interval], n_changed: int = 1
     ) -> tuple[LimitSearch | None, NoiseBudget]:
-        """Plan a search of the limits of some columns, None without columns; also return the budget of other parts."""
-        ends = [(-math.inf, math.inf) if n in names else (0, 1) for n in domain.columns]
-        search = plan_search(
-            domain.columns, np.array(ends, float), self._budget, within=False
-        )
+        """Plan a search of the open ends of `found`, None without columns; also return the budget of other parts.
+
+        Neighboring tables differ in `n_changed` rows per row of a person.
+        """
+        ends = parse_ends({name: found.get(name, (0, 1)) for name in names}, names)
+        budget = replace(self._budget, rows=n_changed * self._budget.rows)
+        search = plan_search(names, ends, budget, within=False)
         if search is None:
             return None, self
         return search, self.split(search.rest.amount / self._budget.amount)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp._arrays import Codes, Indices
+from skdp._arrays import Codes, Floats, Indices
 from skdp.central.statistics import Batches, encode_columns, select_columns
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval, close_interval
 from skdp.synthesis.private._number_cells import find_intervals
 from skdp.synthesis.private._records import encode_records, explain_undeclared
 from skdp.synthesis.private._table import PrivateTable, derived_from, replace_columns
@@ -29,6 +29,7 @@ class ColumnRecords:
         domain: Domain,
         private_names: list[Any],
         ordered: Mapping[Any, bool],
+        found: Mapping[Any, Interval],
     ) -> None:
         """Encode a table.
 
@@ -44,8 +45,12 @@ class ColumnRecords:
             The private columns.
         ordered : mapping of column name to bool
             True for modeled columns whose values are ordered.
+        found : mapping of column name to Interval
+            The private columns with an open end, for which `domain` has other ends.
         """
         self.table = table
+        self.found = found
+        self._modeled, self._ordered = modeled, ordered
         self.domain = domain
         self.private_names = private_names
         self.public_names = [
@@ -88,6 +93,25 @@ class ColumnRecords:
         # One more code of a public column stands for all other values.
         self.public_sizes = [len(domain[name]) for name in self.public_names]
         self.public_ordered = [ordered[name] for name in self.public_names]
+
+    @property
+    def rows(self) -> Batches:
+        """The private columns, to search limits."""
+        return Batches(self._private_table)
+
+    def with_limits(self, limits: Floats) -> ColumnRecords:
+        """Encode the table with limits in place of open ends; `limits` has those of private columns, (n_columns, 2)."""
+        columns: dict[Any, Any] = dict(self.domain)
+        for name, ends in zip(self.private_names, limits.tolist(), strict=True):
+            if name in self.found:
+                columns[name] = close_interval(self.found[name], *ends)
+                # The number of combinations has been checked for bins that are found.
+                columns[name].has_bins = self.found[name].has_bins
+        domain = replace_columns(self.domain, columns)
+        names = self.private_names
+        return ColumnRecords(
+            self.table, self._modeled, domain, names, self._ordered, self.found
+        )
 
     @property
     def joint_domain(self) -> Domain:

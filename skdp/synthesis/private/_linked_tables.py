@@ -12,16 +12,17 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Indices
+from skdp._arrays import Floats, Indices
 from skdp.base import check_column_name
-from skdp.central.statistics import select_columns
-from skdp.domain import Categories, Domain, Interval
+from skdp.central.statistics import Batches, select_columns
+from skdp.domain import Categories, Domain, Interval, widen_interval
 from skdp.readers import load_large
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import (
     PrivateTable,
     check_computable,
     complete_domain,
+    find_open,
     refine_domain,
     replace_columns,
     select_present,
@@ -87,6 +88,40 @@ class LinkedTables(NamedTuple):
         tables = (self.people, *self.events.values())
         return list(dict.fromkeys(n for table in tables for n in table.features))
 
+    @property
+    def found(self) -> dict[Any, Interval]:
+        """The intervals with an open end of all tables, by name."""
+        tables = (self.people, *self.events.values())
+        return {name: found for table in tables for name, found in table.found.items()}
+
+    @property
+    def domain(self) -> dict[Any, Any]:
+        """The values of the modeled columns of all tables, by name."""
+        tables = (self.people, *self.events.values())
+        return {
+            name: values for table in tables for name, values in table.domain.items()
+        }
+
+    def choose_searched(self, rng: np.random.Generator) -> Batches:
+        """Choose the rows to search limits: people, and one event of each person from each table."""
+        people = self.people.table
+        columns = dict(zip(people.names, people.columns, strict=True))
+        for table in self.events.values():
+            persons = _find_persons(self.people.ids, table.ids)
+            chosen = table.table.take(choose_events(persons, 1, table.ranks, rng))
+            columns |= zip(chosen.names, chosen.columns, strict=True)
+        return Batches(Table(tuple(columns), tuple(columns.values()), people.native))
+
+    def with_limits(self, limits: Floats) -> LinkedTables:
+        """Return the tables with limits in place of open ends; `limits` has those of `domain`, (n_columns, 2)."""
+        tables = []
+        for table in (self.people, *self.events.values()):
+            n = len(table.domain.columns)
+            tables.append(table.with_limits(limits[:n]))
+            limits = limits[n:]
+        people, *events = tables
+        return LinkedTables(people, dict(zip(self.events, events, strict=True)))
+
     def join(self, name: str | None, domain: Domain) -> Table:
         """Return the columns of people and of a table of events, or of people for None, in the order of a domain.
 
@@ -131,7 +166,9 @@ def _open_linked(
     features = [n for n in columns if n != order_by or n in declared]
     modeled = [name for name in features if name not in {person, *declared.derived}]
     table = select_columns(table, modeled)
-    domain = complete_domain(table, declared) if modeled else Domain({})
+    found = find_open(table, declared)
+    widest = {name: widen_interval(interval) for name, interval in found.items()}
+    domain = complete_domain(table, declared, widest) if modeled else Domain({})
     ids = _read_column(person, _index_ids, columns[person])
     has_order = order_by in columns
     ranks = np.zeros(len(ids), np.intp)
@@ -143,6 +180,7 @@ def _open_linked(
         features,
         table,
         domain,
+        found=found,
         is_used=np.ones(len(ids), bool),
         ids=ids.rename(person),
         ranks=ranks,
@@ -271,8 +309,14 @@ def _check_tables(
         )
 
 
-EventRecords = tuple[Indices, CodedRecords]
-"""The person of each event, ascending, and the events of a table."""
+class CodedTables(NamedTuple):
+    """The records of people and of their events."""
+
+    domain: Domain
+    """The domain of people, with their numbers of events."""
+    people: CodedRecords
+    events: dict[str, tuple[Indices, CodedRecords]]
+    """The person of each event, ascending, and the events, by name of the table."""
 
 
 def encode_tables(
@@ -281,11 +325,10 @@ def encode_tables(
     numbers: Interval,
     handle_unknown: Any,
     rng: np.random.Generator,
-) -> tuple[Domain, CodedRecords, dict[str, EventRecords]]:
+) -> CodedTables:
     """Encode people and their events: at most as many events of each person and table as the largest of `numbers`.
 
-    `numbers` declares the number of events of a person, which becomes a column of people for each table. Return the
-    domain of people with these columns, the records of people, and by table the records of events with their persons.
+    `numbers` declares the number of events of a person, which becomes a column of people for each table.
     """
     people = tables.people
     if people.ids.hasnans or not people.ids.is_unique:
@@ -318,7 +361,7 @@ def encode_tables(
     )
     sizes = refine_domain(domain, people.cells).sizes
     encode = partial(people.encode_cells, handle_unknown, np.flatnonzero(is_valid))
-    return domain, CodedRecords(codes, sizes, encode=encode), events
+    return CodedTables(domain, CodedRecords(codes, sizes, encode=encode), events)
 
 
 def _require_events(

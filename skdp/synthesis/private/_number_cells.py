@@ -281,7 +281,7 @@ def with_edges(interval: Interval, edges: NDArray[Any]) -> Interval:
         real=interval.real,
         decimals=interval.decimals,
     )
-    cut.releases = interval.releases
+    cut.releases, cut.found = interval.releases, interval.found
     return cut
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -44,30 +44,22 @@ INTERVAL_ADVICE = (
 """Remedy for an undeclared value of a column with bins."""
 
 
-def read_codes(
-    table: Table,
-    domain: Domain,
-    handle_unknown: Any,
-    clipped: Collection[Any] = (),
-) -> list[Codes]:
+def read_codes(table: Table, domain: Domain, handle_unknown: Any) -> list[Codes]:
     """Encode the columns of a table; raise an error for an undeclared value that `handle_unknown` does not handle."""
-    codes, undeclared = encode_records(table, domain, handle_unknown, clipped)
+    codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
         raise explain_undeclared(undeclared[0], Batches(table), domain)
     return codes
 
 
 def encode_records(
-    table: Table,
-    domain: Domain,
-    handle_unknown: Any,
-    clipped: Collection[Any] = (),
+    table: Table, domain: Domain, handle_unknown: Any
 ) -> tuple[list[Codes], list[Any]]:
     """Encode the columns of a table; also list the columns with undeclared values that are errors.
 
     An undeclared value has the number of declared values as its code. `handle_unknown` is "error", "clip" or "ignore",
     or maps columns to "clip" or to a declared value that replaces undeclared values. A number with more decimals than
-    declared is an undeclared value; "clip" rounds it. The numbers of the columns `clipped` are always clipped.
+    declared is an undeclared value; "clip" rounds it.
     """
     codes, unlisted = encode_columns(table, domain, "error")
     undeclared = []
@@ -79,7 +71,7 @@ def encode_records(
         if isinstance(handle_unknown, Mapping):
             policy = handle_unknown.get(name, "error")
         # A replacement may be a value of any type.
-        is_clipped = name in clipped or (isinstance(policy, str) and policy == "clip")
+        is_clipped = isinstance(policy, str) and policy == "clip"
         if isinstance(values, Interval) and values.decimals is not None:
             _round(column_codes, values, table.columns[index], is_clipped=is_clipped)
         if is_clipped and isinstance(values, Interval):
@@ -103,8 +95,10 @@ def explain_undeclared(
     return make_undeclared_error(name, rows, domain, is_exact=True, **words)
 
 
-def check_policy(handle_unknown: Any, domain: Domain) -> None:
-    """Check the parameter `handle_unknown`, and the column names of a mapping."""
+def check_policy(
+    handle_unknown: Any, domain: Domain, found: Mapping[Any, Interval]
+) -> None:
+    """Check the parameter `handle_unknown`, and the column names of a mapping; `found` are columns with an open end."""
     if not isinstance(handle_unknown, Mapping):
         check_choice("handle_unknown", handle_unknown, POLICIES)
         return
@@ -113,6 +107,11 @@ def check_policy(handle_unknown: Any, domain: Domain) -> None:
             raise ValueError(
                 "`handle_unknown` must name columns of the model, "
                 f"{list(domain.columns)}, got {name!r}."
+            )
+        if name in found:
+            raise ValueError(
+                "`handle_unknown` must name columns with declared values, got "
+                f"{name!r}. Declare both ends of the Interval of this column."
             )
 
 
@@ -256,14 +255,9 @@ class LargeRecords:
         domain: Domain,
         handle_unknown: Any,
         *,
-        clipped: Collection[Any] = (),
         uses_pairs: bool = False,
     ) -> None:
-        """Store a table in an engine and the domain of its codes; numbers of the columns `clipped` are clipped.
-
-        `uses_pairs` states that all pairs of columns will be counted.
-        """
-        self._clipped = clipped
+        """Store a table in an engine and the domain of its codes; with `uses_pairs`, all pairs will be counted."""
         self._uses_pairs = uses_pairs
         self._table = table
         self._domain = domain
@@ -296,7 +290,6 @@ class LargeRecords:
             self._table,
             domain,
             self._handle_unknown,
-            clipped=self._clipped,
             uses_pairs=self._uses_pairs,
         )
 
@@ -336,8 +329,7 @@ class LargeRecords:
         domain = select_domain(self._domain, columns)
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
         # Workers return counts only, and raise an error for undeclared values.
-        options = {"handle_unknown": self._handle_unknown, "clipped": self._clipped}
-        code = partial(encode_records, **options)
+        code = partial(encode_records, handle_unknown=self._handle_unknown)
         error = partial(explain_undeclared, domain=domain)
         rows = Batches(wrap_table(self._table.sample), self._table)
         tables = count_marginals(rows, domain, marginals, encode=code, make_error=error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Codes, Floats, Indices, Mask
-from skdp.base import draw_seed, get_target
+from skdp.base import draw_seed, find_open_intervals, get_target
 from skdp.central.statistics import (
     Batches,
     declared_domain,
@@ -25,12 +24,13 @@ from skdp.central.statistics import (
     split_persons,
 )
 from skdp.domain import (
-    MAX_WHOLE_NUMBER,
     Categories,
     Domain,
     Interval,
+    close_interval,
     domains_of_dtypes,
     dtype_of_attribute,
+    widen_interval,
 )
 from skdp.readers import LargeTable, open_large
 from skdp.synthesis.private._number_cells import cut_domain
@@ -54,9 +54,6 @@ from skdp.tables import (
 MAX_COLUMNS = 500
 """Largest number of modeled columns."""
 
-OPEN = Interval(-1e300, 1e300, real=True)
-"""Placeholder of an interval whose limits are found. Its copies are replaced after the charge."""
-
 MAX_LOADED_BYTES = 1 << 27
 """Size of the largest table of an engine that is loaded: about a million rows of 16 numbers."""
 
@@ -76,8 +73,8 @@ class PrivateTable:
     """False for rows of a person in excess of `max_rows_per_person`; shape (n_rows,)."""
     large: LargeTable | None = None
     """The table in an engine; None if it is in memory."""
-    is_whole: Mapping[Any, bool] = field(default_factory=dict)
-    """The columns of numbers whose limits are found, and whether their dtype is of integers."""
+    found: Mapping[Any, Interval] = field(default_factory=dict)
+    """The intervals with an open end, by name; `domain` has the widest intervals until limits are found."""
 
     @classmethod
     def of(
@@ -105,17 +102,17 @@ class PrivateTable:
         return Batches(self.table.take(np.flatnonzero(self.is_used)))
 
     def with_limits(self, limits: Floats) -> Self:
-        """Return the table with limits in place of `OPEN`; `limits` has those of all columns, (n_columns, 2)."""
+        """Return the table with limits in place of open ends; `limits` has those of all columns, (n_columns, 2)."""
         columns = dict(self.domain)
-        for name, (low, high) in zip(self.domain.columns, limits, strict=True):
-            if name in self.is_whole:
-                columns[name] = _make_found(low, high, is_whole=self.is_whole[name])
+        for name, ends in zip(self.domain.columns, limits.tolist(), strict=True):
+            if name in self.found:
+                columns[name] = close_interval(self.found[name], *ends)
         domain = replace_columns(self.domain, columns)
         return replace(self, domain=domain, cells=cut_domain(domain))
 
     def encode(self, handle_unknown: Any) -> tuple[list[Codes], Mask]:
         """Encode the columns by fine cells; also return False for each row to exclude."""
-        codes = read_codes(self.table, self.fine, handle_unknown, self.is_whole)
+        codes = read_codes(self.table, self.fine, handle_unknown)
         # With handle_unknown="ignore", rows with an undeclared value are excluded.
         is_included: Any = self.is_used
         for column_codes, size in zip(codes, self.fine.sizes, strict=True):
@@ -129,19 +126,12 @@ class PrivateTable:
         names = [self.domain.columns[column] for column in cells]
         columns = dict(zip(names, cells.values(), strict=True))
         table = select_columns(self.table, names)
-        codes, _ = encode_records(table, Domain(columns), handle_unknown, self.is_whole)
+        codes, _ = encode_records(table, Domain(columns), handle_unknown)
         return dict(zip(cells, [one[rows] for one in codes], strict=True))
 
     def read(self, handle_unknown: Any, *, uses_pairs: bool) -> Records:
         """Encode the used rows by fine cells; `uses_pairs` states that all pairs of columns will be counted."""
-        check_policy(handle_unknown, self.domain)
-        if isinstance(handle_unknown, Mapping):
-            replaced = [name for name in handle_unknown if name in self.is_whole]
-            if replaced:
-                raise ValueError(
-                    "`handle_unknown` must name columns that `domain` declares, got "
-                    f"{replaced}. Declare an Interval of these columns."
-                )
+        check_policy(handle_unknown, self.domain, self.found)
         if self.large is not None:
             rows = self.large.read_small(self.domain.columns, MAX_LOADED_BYTES)
             if rows is not None:
@@ -157,11 +147,7 @@ class PrivateTable:
             encode = partial(self.encode_cells, handle_unknown, rows)
             return CodedRecords(codes, self.fine.sizes, encode=encode)
         records = LargeRecords(
-            self.large,
-            self.fine,
-            handle_unknown,
-            clipped=self.is_whole,
-            uses_pairs=uses_pairs,
+            self.large, self.fine, handle_unknown, uses_pairs=uses_pairs
         )
         # Undeclared values of a large table raise an error here.
         records.count_together([(column,) for column in range(len(codes))])
@@ -202,13 +188,12 @@ def open_table(
     is_used: Mask | bool = True
     if large is None and person is not None:
         is_used = rows_within(read_persons(person, table), max_rows, rng)
-    is_whole = find_open(table, declared)
-    if y is not None and is_whole.get(table.names[-1]):
-        # Integers of a target may be classes, and the error names it.
-        del is_whole[table.names[-1]]
-    domain = complete_domain(table, declared, dict.fromkeys(is_whole, OPEN))
+    found = find_open(table, declared, target=None if y is None else table.names[-1])
+    check_listed(table, declared, found)
+    widest = {name: widen_interval(interval) for name, interval in found.items()}
+    domain = complete_domain(table, declared, widest)
     check_rows_alone(domain)
-    rows = {"is_used": is_used, "large": large, "is_whole": is_whole}
+    rows = {"is_used": is_used, "large": large, "found": found}
     return PrivateTable.of(features, table, domain, **rows)
 
 
@@ -382,23 +367,34 @@ def list_undeclared(table: Table, declared: Any) -> list[Any]:
     return [name for name in table.names if name not in declared_names]
 
 
-def find_open(table: Table, declared: Any) -> dict[Any, bool]:
-    """Find the columns of numbers that `declared` omits; True for dtypes of integers."""
-    names = list_undeclared(table, declared)
-    is_whole = {}
+def find_open(table: Table, declared: Any, target: Any = None) -> dict[Any, Interval]:
+    """Find the intervals with an open end: declared ones, and columns of numbers that `declared` omits.
+
+    A `target` of integers must be declared, because they may be classes.
+    """
+    omitted = list_undeclared(table, declared)
+    found = find_open_intervals(table, declared)
     for name, column in zip(table.names, table.columns, strict=True):
         # The dtype of a list of rows is inferred from its values. Categories are codes.
-        is_open = name in names and table.has_dtypes and not has_categories(column)
-        if is_open and type_of_column(column) == "number":
-            is_whole[name] = has_integer_dtype(column)
-    return is_whole
+        is_number = table.has_dtypes and not has_categories(column)
+        if name in omitted and is_number and type_of_column(column) == "number":
+            is_whole = has_integer_dtype(column)
+            if not (is_whole and name == target):
+                found[name] = Interval(
+                    real=not is_whole, decimals=0 if is_whole else None
+                )
+    return found
 
 
-def _make_found(low: float, high: float, *, is_whole: bool) -> Interval:
-    """Return the interval between limits that are found; integers beyond the precision of floats become floats."""
-    if is_whole and max(-low, high) < MAX_WHOLE_NUMBER:
-        return Interval(math.floor(low), math.ceil(high))
-    return Interval(low, high, real=True)
+def check_listed(table: Table, declared: Any, found: Mapping[Any, Interval]) -> None:
+    """Check that without a parameter `domain` the limits of all columns are found, or dtypes declare their values."""
+    absent = [name for name in list_undeclared(table, declared) if name not in found]
+    if declared is None and absent:
+        raise ValueError(
+            f"`domain` must declare the values of the columns {absent}, got no domain. Only "
+            "the limits of columns with a dtype of numbers are found. Add lists of values "
+            "from public knowledge, or exclude these columns from X."
+        )
 
 
 def make_template(table: Table, domain: Domain) -> Table:
