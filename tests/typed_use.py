@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import (
     Domain,
+    DPAdditiveRegressor,
     DPHistogram,
     DPMarginalSynthesizer,
     DPMean,
@@ -30,11 +31,13 @@ values = {"sex": ["f", "m"]}
 declared = {"sex": ["f", "m"], "age": Interval(0, 100, bins=4)}
 bounds = {"age": (17.0, 90.0)}
 privileged = {"sex": "m"}
+directions = {"age": 1}
 
 encoder = RandomizedResponseEncoder(1.0, categories=values).fit(people)
 LocalTableEncoder(1.0, categories=values).plan()
 DPMean(1.0, bounds=bounds).fit(people)
 DPMean(1.0, bounds=(0, 100)).fit(people[["age"]].to_numpy())
+DPAdditiveRegressor(1.0, monotonic_cst=directions).fit(people[["age"]], labels)
 DPHistogram(1.0, domain=values).fit(people[["sex"]]).range_estimate("f", "m")
 DPHistogram(1.0, domain=declared).fit(people)
 DPMarginalSynthesizer(1.0, domain=declared).fit(people)

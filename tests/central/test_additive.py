@@ -297,6 +297,7 @@ def test_value_outside_the_domain_raises_or_adds_nothing():
         ({"target_bounds": (None, "1")}, "`target_bounds` of column 'target' must be two numbers"),
         ({"monotonic_cst": {1, 0, -1}}, "`monotonic_cst` must have a value for each of the 3 columns of X, got 1"),
         ({"monotonic_cst": [1, 0]}, "`monotonic_cst` must have a value for each of the 3 columns of X, got 2"),
+        ({"monotonic_cst": [[1], [0, 1], 0]}, r"`monotonic_cst\['a'\]` must be an integer, got list"),
         ({"monotonic_cst": {"d": 1}}, "The keys of `monotonic_cst` must be columns of X"),
         ({"monotonic_cst": {"a": 2}}, r"`monotonic_cst\['a'\]` must be between -1 and 1, got 2"),
         ({"monotonic_cst": [0.5, 0, 0]}, r"`monotonic_cst\['a'\]` must be an integer, got float"),

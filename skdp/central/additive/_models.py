@@ -7,10 +7,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -103,7 +103,7 @@ class ShapeFunction(NamedTuple):
 
 
 # For each column, 1 if its function increases, -1 if it decreases, otherwise 0.
-MonotonicCst = Mapping[ColumnName, int] | Sequence[int] | Integers
+MonotonicCst: TypeAlias = Mapping[Any, int] | ArrayLike
 
 
 class AdditiveModel(SupervisedStatistic):
@@ -342,7 +342,7 @@ def read_directions(monotonic_cst: Any, domain: Domain) -> dict[Any, int]:
     """Check `monotonic_cst`, and return the directions of the columns whose functions are monotone."""
     given = monotonic_cst
     if not isinstance(given, Mapping):
-        values = np.atleast_1d(given).tolist()
+        values = np.atleast_1d(np.array(given, object)).tolist()
         if len(values) != len(domain.columns):
             raise ValueError(
                 f"`monotonic_cst` must have a value for each of the "
