@@ -55,7 +55,9 @@ RELEASES = {
         CORNER_PERSONS.assign(y=[0, 1, 2, 2, 0, 1, 0]),
     ),
     "additive regressor of persons": (
-        skdp.DPAdditiveRegressor(Mu(900.0, delta=1e-6), bounds=UNIT, target_bounds=(0, 1), max_rows_per_person=2),
+        skdp.DPAdditiveRegressor(
+            Mu(900.0, delta=1e-6), bounds=UNIT, target_bounds=(0, 1), monotonic_cst={"a": 1}, max_rows_per_person=2
+        ),
         CORNER_PERSONS,
     ),
     "additive regressor of categories": (
