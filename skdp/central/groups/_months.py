@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from skdp._arrays import Floats
-from skdp.base import K_NORM, check_confidence_level
+from skdp.base import K_NORM, NORMAL, check_confidence_level
 from skdp.central.groups._comparisons import check_releases
 from skdp.central.groups._group_by import COUNT, SUFFIXES, DPGroupBy
 from skdp.central.statistics import make_frame
@@ -21,6 +22,13 @@ MAX_SURPRISE = 4.0
 # Variances of changes are increased by this part of their standard errors: without it,
 # intervals of 6 cells covered 0.89 to 0.96, and with it 0.93 to 0.97.
 CAUTION = 0.5
+
+# Larger squares of standardized gaps, which are due to tails of noise, are limited to it.
+MAX_SQUARE = 9.0
+
+# Largest relative error of the numbers of rows of the means of a group. The errors of a
+# mean are then proportional to the noise, up to a term of 1/16.
+MAX_RELATIVE_ERROR = 0.25
 
 # The variance of a number that was not released.
 UNKNOWN = 1e200
@@ -59,13 +67,17 @@ def filter_months(
 
     Each cell is filtered by a local level model (a Kalman filter, as in [1]_): the number of the last month is
     predicted from the earlier ones, and the prediction and the noisy number are averaged by their variances. The
-    variance of a monthly change is estimated from the noisy changes of all cells, a part of it proportional to the
-    count and a part to its square; for means, one number for each column. A number that is more than four standard
-    errors from its prediction is a break, and starts a new series. Totals of counts are those of the last release, as
-    the filter does not know how changes of cells depend on each other, and so are means that are a bound in any month,
-    because noise beyond the bounds is cut. Intervals of means of few rows are wider than normal ones, by as much as in
-    the last release. A real change of a few standard errors is underestimated in its first months: test changes by
-    `compare_groups`.
+    variance of a monthly change is estimated from the noisy changes of all cells, as a constant or, for counts, as
+    proportional to the square of the count, whichever is larger. Cells that change more than others get the variance
+    of their own changes, weighted by an analysis of variance. A number that is more than four standard errors from its
+    prediction is a break, and starts a new series.
+
+    Estimated variances of changes are increased by half of their standard errors, so earlier months are used only as
+    far as the noisy changes of a column show that they help: two months of few cells are not averaged. Totals of counts
+    are those of the last release, as the filter does not know how changes of cells depend on each other. So are means
+    that are a bound in any month, because noise beyond the bounds is cut, and means of few rows: those with a relative
+    error of the number of rows of more than 1/4 in any month. A real change of a few standard errors is underestimated
+    in its first months: test changes by `compare_groups`.
 
     References
     ----------
@@ -92,8 +104,7 @@ def filter_months(
     a     463.0             23.5        413.2        512.7
     b      97.7             14.1         67.9        127.5
     """
-    # A number after a break has the noise of its own month.
-    quantile = K_NORM.quantile(check_confidence_level(confidence_level))
+    level = check_confidence_level(confidence_level)
     if isinstance(months, DPGroupBy):
         months = [months]
     check_releases("`months`", months)
@@ -103,6 +114,9 @@ def filter_months(
             f"{len(months)}."
         )
     last = months[-1]
+    # A number after a break has the noise of its own month.
+    is_gaussian = "Gaussian" in last.guarantee_.mechanism
+    distribution = NORMAL if is_gaussian else K_NORM
     columns: dict[str, Floats] = {}
     for name in last.estimates_:
         if name != COUNT and not name.endswith("_mean"):
@@ -117,18 +131,24 @@ def filter_months(
         else:
             # Noise beyond a bound was cut, so the mean of several months would be biased.
             column = [f"{measured}_mean" for measured in last._measured].index(name)
-            is_unknown[:-1] |= np.isin(values, last.bounds_[column]).any(axis=0)
+            bounds = last.bounds_[column]
+            is_unknown[:-1] |= np.isin(values, bounds).any(axis=0)
+            # A mean has the error of a number of rows, times the norm of (1, position).
+            half = np.ptp(bounds) / 2
+            position = (values - bounds.mean()) / half
+            relative = errors / (half * np.hypot(1, position))
+            is_unknown[:-1] |= (relative > MAX_RELATIVE_ERROR).any(axis=0)
         # Counts of a large epsilon have no noise.
         noises = np.where(is_unknown, UNKNOWN, np.maximum(errors**2, 1e-12))
         if name != COUNT:
             # The error of a mean of few rows has a longer tail than a normal one, on one side.
-            usual = K_NORM.quantile(last.confidence_level) * np.sqrt(noises[-1])
+            usual = distribution.quantile(last.confidence_level) * np.sqrt(noises[-1])
             widening = np.fmax(np.abs([lower[-1], upper[-1]] - values[-1]) / usual, 1.0)
         values = np.where(is_unknown, 0.0, values)
         value, variance = _filter(values, noises, are_counts=name == COUNT)
         variance[variance > 1e100] = np.nan
         error = np.sqrt(variance)
-        down, up = quantile * error * widening
+        down, up = distribution.quantile(level) * error * widening
         estimate = value + 0 * error, error, value - down, value + up
         columns |= {name + x: part for x, part in zip(SUFFIXES, estimate, strict=True)}
     return make_frame(last._domain, columns, "pandas")
@@ -152,8 +172,28 @@ def _filter(
         white_scale = np.maximum(means, 1.0)
         drift_scale = white_scale**2
     white, drift = _fit_variances(values, noises, white_scale, drift_scale)
-    level, variance = np.array([values[0], np.full(white.shape, UNKNOWN)])
-    for value, noise in zip(values, noises, strict=True):
+    steps = _run_filter(values, noises, white, drift)
+    drift = drift + _fit_excess(steps, noises)
+    steps = _run_filter(values, noises, white, drift)
+    gain = steps.gain[-1]
+    return values[-1] - (1 - gain) * steps.gap[-1], gain * noises[-1]
+
+
+class _Steps(NamedTuple):
+    """Steps of the filter from the second month on; shape (n_months - 1, n_groups)."""
+
+    # Noisy numbers minus their predictions, and the variances of these gaps.
+    gap: Floats
+    total: Floats
+    # The estimate is the noisy number minus ``1 - gain`` times the gap; 1 after a break.
+    gain: Floats
+
+
+def _run_filter(values: Floats, noises: Floats, white: Floats, drift: Floats) -> _Steps:
+    """Predict and estimate the numbers of each month, from the variances around the level and of its changes."""
+    level, variance = np.array([values[0], noises[0] + white])
+    steps = []
+    for value, noise in zip(values[1:], noises[1:], strict=True):
         prior, gap = variance + drift, value - level
         total = prior + white + noise
         is_break = gap**2 > MAX_SURPRISE**2 * total
@@ -161,9 +201,32 @@ def _filter(
         gain, gain_of_number = np.where(
             is_break, 1.0, [prior / total, (prior + white) / total]
         )
-        number, level = level + gain_of_number * gap, level + gain * gap
+        level = level + gain * gap
         variance = gain * (noise + white)
-    return number, gain_of_number * noise
+        steps.append((gap, total, gain_of_number))
+    return _Steps(*np.array(steps).swapaxes(0, 1))
+
+
+def _fit_excess(steps: _Steps, noises: Floats) -> Floats:
+    """Return the variance of the changes of each cell beyond the variance of all cells; (n_groups,)."""
+    is_used = (noises[1:] < UNKNOWN) & (steps.total < UNKNOWN) & (steps.gain < 1)
+    n_used = np.maximum(is_used.sum(axis=0), 1)
+    precision = np.where(is_used, 1 / steps.total, 0)
+    squares = np.minimum(steps.gap**2 * precision, MAX_SQUARE)
+    means = squares.sum(axis=0) / n_used
+    center = squares.sum() / max(is_used.sum(), 1)
+    within = np.where(is_used, (squares - means) ** 2, 0).sum()
+    within /= max((n_used - 1).sum(), 1)
+    # Analysis of variance: part of the variance between cells that chance does not explain.
+    cells = is_used.any(axis=0)
+    n_cells = max(cells.sum() - 1, 1)
+    chance = within / n_used
+    between = (((means - center) ** 2 - chance) * cells).sum() / n_cells
+    between = max(float(between), 0.0)
+    weight = between / np.maximum(between + chance, 1e-12)
+    factor = np.maximum(center - 1 + weight * (means - center), 0)
+    # An added variance increases the squares by itself times the precisions.
+    return factor / np.maximum(precision.sum(axis=0) / n_used, 1 / UNKNOWN)
 
 
 def _fit_variances(
@@ -181,7 +244,12 @@ def _fit_variances(
         white = white_scale * _fit_coefficient(white_scale, products, errors)
         squares = changes**2 - noises[1:] - noises[:-1] - 2 * white
         errors = math.sqrt(2) * deviations**2
-        drift = drift_scale * _fit_coefficient(drift_scale, squares, errors)
+        # Changes may also be equally large in all cells.
+        parts = [
+            scale * _fit_coefficient(scale, squares, errors)
+            for scale in (drift_scale, np.ones_like(drift_scale))
+        ]
+        drift = np.maximum(*parts)
     return white, drift
 
 
