@@ -8,14 +8,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import pairwise_distances_argmin_min, roc_auc_score, roc_curve
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
 from skdp._arrays import Codes, Floats, Mask
-from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed, on_one_thread
+from skdp.base import (
+    NORMAL,
+    ColumnLike,
+    TableLike,
+    check_row_order,
+    draw_seed,
+    find_binomial_interval,
+    find_score_interval,
+    on_one_thread,
+)
 from skdp.domain import Domain
 from skdp.local import SAMPLED, ReportTransformer
 from skdp.metrics import parse_columns
@@ -200,17 +208,14 @@ def _tabulate_recall(truth: Codes, is_correct: Mask, labels: list[Any]) -> pd.Da
     # normal interval.
     n_rows = np.bincount(truth)
     n_correct = np.bincount(truth[is_correct], minlength=n_rows.size)
-    intervals = []
-    for k, n in zip(n_correct, n_rows, strict=True):
-        interval = binomtest(int(k), int(n)).proportion_ci(method="wilson")
-        intervals.append((interval.low, interval.high))
-    lower, upper = np.transpose(intervals)
+    factor = NORMAL.quantile(0.95) ** 2 / n_rows
+    lower, upper = find_score_interval(n_correct, n_rows, 0.0, factor)
     table = pd.DataFrame(
         {
             "proportion": n_rows / len(truth),
             "recall": n_correct / n_rows,
-            "lower": lower,
-            "upper": upper,
+            "lower": lower / n_rows,
+            "upper": upper / n_rows,
         },
         index=pd.Index(labels, name="value", tupleize_cols=False),
     )
@@ -476,14 +481,14 @@ def _measure_advantage(
         is_member, scores, drop_intermediate=False
     )
     threshold = thresholds[np.argmax(true_positives - false_positives)]
-    rates, intervals = [], []
-    for scores in (tested_members, tested_others):
-        test = binomtest(int((scores >= threshold).sum()), scores.size)
-        rates.append(float(test.statistic))
-        # Each of the two rates gets half of the error probability of 5 %.
-        intervals.append(test.proportion_ci(0.975))
-    true, false = intervals
-    return rates[0] - rates[1], true.low - false.high, true.high - false.low
+    tested = tested_members, tested_others
+    hits = np.array([np.sum(scores >= threshold) for scores in tested])
+    misses = np.array(list(map(len, tested))) - hits
+    # Each of the two rates gets half of the error probability of 5 %.
+    low, high = find_binomial_interval(hits, misses, 0.975)
+    rates = hits / (hits + misses)
+    advantage = float(rates[0] - rates[1])
+    return advantage, float(low[0] - high[1]), float(high[0] - low[1])
 
 
 def _bound_advantage(guarantee: Any) -> float:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -23,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import Floats, Integers
 from skdp.base import (
     draw_seed,
+    find_binomial_interval,
     find_stack_level,
     parse_bounds,
 )
@@ -194,15 +194,16 @@ def find_bound(
     batch = max(1000, (1 << 22) // n_columns)
     # Epsilon is at least ``ln((P - delta) / P')``. The Clopper-Pearson bounds of the two
     # probabilities are each wrong with a probability of at most 5e-7.
-    intervals = []
+    counts = []
     for table in pair:
         n_hits = 0
         for start in range(0, n_trials, batch):
             drawn = outcomes(draw(table, min(batch, n_trials - start)))
             n_hits += int(np.isin(drawn, members, kind="sort").sum())
-        test = binomtest(n_hits, n_trials)
-        intervals.append(test.proportion_ci(1 - 1e-6))
-    low, high = intervals[0].low - delta, intervals[1].high
+        counts.append((n_hits, n_trials - n_hits))
+    hits, misses = np.transpose(counts)
+    lows, highs = find_binomial_interval(hits, misses, 1 - 1e-6)
+    low, high = float(lows[0]) - delta, float(highs[1])
     lower = math.log(low / high) if low > high else 0.0
     return lower, n_used + 2 * n_trials, name
 
