@@ -240,7 +240,7 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
                 value, _, lower, upper = groups.estimates_[name].T
                 margin = np.maximum(value - lower, upper - value)
                 noise = margin / K_NORM.quantile(groups.confidence_level)
-                length = np.maximum(*measure_rank(groups, name, p))
+                length = np.maximum(*measure_rank(groups, index, statistic, p))
                 parts[name] = noise, n * p * (1 - p) * length**2, degrees
     estimates = {}
     for name, (noise, sampling, degrees) in parts.items():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdp._arrays import Floats
-from skdp.base import K_NORM, NORMAL, Estimate, check_confidence_level
+from skdp.base import K_NORM, NORMAL, Estimate, check_confidence_level, find_decimals
 from skdp.central._ranges import estimate_counts
 from skdp.central._sums import add_sampling, list_unknown_deviations
 from skdp.central.statistics import MAX_NOISY_COUNT
@@ -57,15 +57,26 @@ def check_ranks(groups: Any) -> None:
         )
 
 
-def measure_rank(groups: Any, name: str, p: float) -> Floats:
-    """Return the lengths of one row below and above a quantile of probability p; shape (2, n_groups)."""
+def measure_rank(groups: Any, index: int, statistic: str, p: float) -> Floats:
+    """Return the lengths of one row below and above a quantile of a column; shape (2, n_groups)."""
+    name = f"{groups._measured[index]}_{statistic}"
     value, _, lower, upper = groups.estimates_[name].T
     level = groups.confidence_level
     odds = MIN_ENDPOINTS * level / (1 - level)
     ranks = 2 * math.log(odds) * max(p, 1 - p) / groups._endpoint_epsilon
     # The endpoints have this distance in rows of the largest weight.
-    lengths: Floats = np.array([value - lower, upper - value]) / ranks
-    return lengths / groups._find_sampling_factor(1.0)
+    ranks *= groups._find_sampling_factor(1.0)
+    sides: Floats = np.array([value - lower, upper - value])
+    decimals = find_decimals(groups.bounds, groups._measured)[index]
+    if decimals is None:
+        return sides / ranks
+    # Many rows have the same number, and those of an endpoint any ranks within its step. If the
+    # distribution has one mode, a fraction p or 1 - p of the rows, beyond the quantile, is
+    # at most as dense as the rows at the quantile.
+    low, high = groups.bounds_[index]
+    n = np.maximum(groups._moments[0, :, index], 1.0)
+    longest = (high - low) / (n * min(p, 1 - p))
+    return np.minimum((sides + 10.0**-decimals) / ranks, longest)
 
 
 def add_sampling_errors(groups: Any, factor: float) -> dict[str, Floats]:
@@ -101,7 +112,9 @@ def add_sampling_errors(groups: Any, factor: float) -> dict[str, Floats]:
                 errors = np.sqrt([variances[statistic]] * 2)
             else:
                 p = float(probability)
-                errors = measure_rank(groups, name, p) * np.sqrt(n * p * (1 - p))
+                errors = measure_rank(groups, index, statistic, p) * np.sqrt(
+                    n * p * (1 - p)
+                )
             estimate = add_sampling(found[name], n, errors, factor, level)
             found[name] = estimate.clip(*limits.get(statistic, (low, high)))
     return {name: np.column_stack(estimate) for name, estimate in found.items()}
