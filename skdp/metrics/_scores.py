@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from skdp._arrays import Floats
 from skdp.base import (
     ColumnName,
+    ErrorDistribution,
+    Estimate,
     Label,
     TableLike,
     check_column_name,
@@ -140,9 +142,10 @@ def scores_from_counts(
     interval of `fairness_from_counts`. The AUC is linearized in the counts: a positive row contributes the proportion
     of negative rows below it, and a negative row the proportion of positive rows above it ([1]_). Its variance is the
     sum over all cells of the squared contribution, times the count for sampling, and times the variance of the noise.
-    The interval of the Brier score contains its change if all rows of a bin have one score. Without
-    `sensitive_features`, the noise of the cells of all groups adds up: release counts without groups for the most
-    accurate AUC of all rows. From reports of labels, both counts of a score have errors of opposite signs. Errors of
+    Intervals of the AUC and of the Brier score are symmetric in log odds, with a quantile of Student's distribution for
+    few rows (Satterthwaite). The interval of the Brier score contains its change if all rows of a bin have one score.
+    Without `sensitive_features`, the noise of the cells of all groups adds up: release counts without groups for the
+    most accurate AUC of all rows. From reports of labels, both counts of a score have errors of opposite signs. Errors of
     different groups are independent for counts of a curator.
 
     References
@@ -164,7 +167,7 @@ def scores_from_counts(
     >>> table = scores_from_counts(counts, "default", "score")
     >>> table.drop(columns="group").iloc[[0, 1, 2, 11]].round(3)
              metric  score  value  std_error  lower  upper
-    0       roc_auc    NaN  0.802      0.004  0.795  0.809
+    0       roc_auc    NaN  0.802      0.004  0.795  0.808
     1   brier_score    NaN  0.166      0.001  0.163  0.169
     2     prob_true  0.024  0.019      0.004  0.011  0.028
     11    prob_true  0.776  0.792      0.009  0.775  0.809
@@ -351,4 +354,35 @@ def _score_group(
         covariance[:, :, np.newaxis, np.newaxis],
     )
     rates = score_rates(sums, level).clipped.select((slice(None), 0))
+    # Squared weights of the counts in the error of each metric.
+    influence = (weights[0] - rates.value[:, np.newaxis, np.newaxis] * weights[1]) ** 2
+    degrees = _find_degrees(influence, np.maximum(counts, 0) + variances)
+    intervals = _find_logit_intervals(rates, degrees, level)
+    is_mean = np.isin(metrics, MEANS)
+    lower, upper = np.where(is_mean, intervals, [rates.lower, rates.upper])
+    rates = rates._replace(lower=lower, upper=upper)
     return pd.DataFrame({"metric": metrics, "score": scores, **rates._asdict()})
+
+
+def _find_degrees(influence: Floats, variances: Floats) -> Floats:
+    """Return the degrees of freedom of variances that are weighted sums of counts (Satterthwaite 1946).
+
+    `influence` are the weights, (n_lines, n_bins, 2), and `variances` the variances of the counts, (n_bins, 2).
+    """
+    total = (influence * variances).sum(axis=(1, 2))
+    squares = (influence**2 * variances).sum(axis=(1, 2))
+    # A sum without weights is exactly 0.
+    degrees: Floats = 2 * total**2 / np.maximum(squares, np.finfo(float).tiny)
+    return np.maximum(degrees, 1.0)
+
+
+def _find_logit_intervals(rates: Estimate, degrees: Floats, level: float) -> Floats:
+    """Return intervals that are symmetric in log odds; shape (2, n_lines)."""
+    # An interval of all possible values stays, as the group may have no rows.
+    is_bounded = (rates.lower > 0) | (rates.upper < 1)
+    is_inside = is_bounded & (rates.value > 0) & (rates.value < 1)
+    value = np.where(is_inside, rates.value, 0.5)
+    margin = ErrorDistribution(degrees).quantile(level) * rates.std_error
+    odds = margin / (value * (1 - value))
+    ends = expit(logit(value) + np.stack([-odds, odds]))
+    return np.where(is_inside, ends, [rates.lower, rates.upper])
