@@ -278,3 +278,13 @@ def _column(frame, name):
 def values_of():
     """Return a column of any dataframe as Python values, None for missing."""
     return _column
+
+
+@pytest.fixture
+def few_cells(monkeypatch):
+    """Replaying takes longer than drawing."""
+    module = "skdp.central._limits"
+    for name, value in {"MIN_POWER": -8, "MAX_POWER": 24, "MAX_NARROW_POWER": 4}.items():
+        monkeypatch.setattr(f"{module}.{name}", value)
+    for name in ("make_windows", "_list_edges"):
+        monkeypatch.setattr(f"{module}.{name}", vars(sys.modules[module])[name].__wrapped__)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
@@ -33,8 +33,8 @@ from skdp.tables import Table
 # (benchmarks/bound_widths.py).
 OPEN_PART, DECLARED_PART = Fraction(1, 3), Fraction(1, 5)
 
-# Parts of the budget of a search, see `LimitSearch`.
-WINDOW_PART, ZOOM_PART, COUNTS_PART = Fraction(4, 10), Fraction(1, 10), Fraction(5, 10)
+# Parts of the budget of a search for its three steps, see `LimitSearch`.
+STEP_PARTS = Fraction(4, 10), Fraction(1, 10), Fraction(5, 10)
 
 # Smallest and largest power of 2 of the edges of cells, as distances from the center. The cell
 # of the center has smaller distances, and the outer cells have larger ones.
@@ -62,6 +62,9 @@ PRIOR_OCTAVE, PRIOR_SCALE, POSITIVE_WEIGHT = 5.0, 10.0, 0.75
 # probability p. With 6 in place of 9, noise far beyond the numbers was a limit in up to 6 of 100
 # tables of four normal columns.
 NEAR_EVIDENCE, FAR_EVIDENCE = 4.0, 9.0
+
+# The first threshold for a domain, whose four cells per octave are more often noise.
+DOMAIN_EVIDENCE = 6.0
 
 # Thresholds of the number of records near the center, in standard deviations of its noise: for
 # limits in place of open or useless ends, and in place of other declared ends.
@@ -103,8 +106,8 @@ class Cells:
         """The number of cells on each side of the cell of the center."""
         return (MAX_POWER - MIN_POWER) * self.cells_per_octave
 
-    def count(self, numbers: Floats) -> Integers:
-        """Count finite numbers by cell, in ascending order; shape (n_cells,)."""
+    def find(self, numbers: Floats) -> Integers:
+        """Return the index of the cell of each number, in ascending order."""
         with np.errstate(over="ignore"):
             finite = np.nan_to_num(numbers - self.center)
         distances = np.abs(finite)
@@ -113,8 +116,21 @@ class Cells:
         steps = ((2 * fractions - 1) * self.cells_per_octave).astype(np.int64) + 1
         steps += (powers - 1 - MIN_POWER) * self.cells_per_octave
         steps = np.clip(steps, 0, self.n_side_cells)
-        steps = np.where(finite < 0, -steps, steps) + self.n_side_cells
-        return np.bincount(steps, minlength=2 * self.n_side_cells + 1)
+        cells: Integers = np.where(finite < 0, -steps, steps) + self.n_side_cells
+        return cells
+
+    @property
+    def zero(self) -> int:
+        """The index of the cell of 0."""
+        return int(self.find(np.zeros(1))[0])
+
+    def count(self, numbers: Floats) -> Integers:
+        """Count finite numbers by cell, and last the numbers beyond 0 from the center in the cell of 0."""
+        found = self.find(numbers)
+        counts = np.bincount(found, minlength=2 * self.n_side_cells + 1)
+        is_beyond = np.signbit(numbers) != (self.center < 0)
+        is_beyond &= (found == self.zero) & (numbers != 0)
+        return np.append(counts, is_beyond.sum() * (self.center != 0))
 
     @property
     def edges(self) -> Floats:
@@ -261,6 +277,11 @@ class LimitSearch:
     rest: PrivacyBudget
     # The number of groups that have records beyond a limit. Each group has the noise of a sum.
     n_groups: int = 1
+    # The function that reads the columns of a table, and the number of cells of step 3.
+    read: Callable[[Table], list[Floats]] = read_values
+    cells_per_octave: int = COUNTED_CELLS_PER_OCTAVE
+    # The parts of the budget for the three steps.
+    parts: tuple[Fraction, Fraction, Fraction] = STEP_PARTS
 
     @cached_property
     def _searched(self) -> list[int]:
@@ -298,7 +319,7 @@ class LimitSearch:
         return np.column_stack([low, np.where(is_high, high, low + width)])
 
     def count(self, rows: Batches) -> list[Integers]:
-        """Count the numbers of each column in the cells of step 1, without noise."""
+        """Count the numbers of each column in the cells of step 1, without noise; see `Cells.count`."""
         cells = [Cells(WINDOW_CELLS_PER_OCTAVE)] * len(self._searched)
         return self._count_cells(rows, cells)
 
@@ -306,13 +327,10 @@ class LimitSearch:
         self, rows: Batches, counts: Sequence[Integers], source: ByteSource
     ) -> Floats:
         """Find the bounds of all columns, (n_columns, 2); `counts` are the result of `count`."""
-        starts = []
-        for column, cell_counts in zip(self._searched, counts, strict=True):
-            starts.append(self._find_start(rows, column, cell_counts, source))
-        exact = self._count_cells(rows, [start.cells for start in starts])
         bounds, guessed = self.ends.copy(), []
-        for column, start, counted in zip(self._searched, starts, exact, strict=True):
-            noisy = NoisyCounts.draw(start, counted, source)
+        located = self.locate(rows, counts, source)
+        for column, (start, counted) in zip(self._searched, located, strict=True):
+            noisy = NoisyCounts.draw(start, counted[:-2], source)
             ends = self.ends[column]
             is_open = ~np.isfinite(ends)
             width = float(ends[1] - ends[0])
@@ -332,6 +350,20 @@ class LimitSearch:
             )
         return bounds
 
+    def locate(
+        self, rows: Batches, counts: Sequence[Integers], source: ByteSource
+    ) -> Iterator[tuple[Start, Integers]]:
+        """Find the center and the spread of each column, and count its numbers around them, without noise.
+
+        The counts also have the numbers beyond 0 in the cell of 0, and last the missing values. `counts` are the result
+        of `count`.
+        """
+        starts = []
+        for column, cell_counts in zip(self._searched, counts, strict=True):
+            starts.append(self._find_start(rows, column, cell_counts[:-2], source))
+        exact = self._count_cells(rows, [start.cells for start in starts])
+        yield from zip(starts, exact, strict=True)
+
     def _find_start(
         self, rows: Batches, column: int, counts: Integers, source: ByteSource
     ) -> Start:
@@ -342,22 +374,22 @@ class LimitSearch:
         if np.isfinite(ends).all():
             top = math.frexp(float(np.abs(ends).max()))[1] - 1
         windows = make_windows(top)
-        start, stop = windows.choose(counts, budget * WINDOW_PART, source)
+        of_window, of_zoom, part = self.parts
+        start, stop = windows.choose(counts, budget * of_window, source)
         edges = Cells(WINDOW_CELLS_PER_OCTAVE).edges
         low, high = float(edges[start]), float(edges[stop])
-        part = COUNTS_PART
         if stop - start == 1 and not low < 0 < high:
             # Half of the numbers may be in a part of the cell, or beside its edge.
             low, high = low - (high - low), high + (high - low)
-            count = partial(_count_evenly, low=low, high=high, ends=ends)
+            count = partial(_count_evenly, self.read, low=low, high=high, ends=ends)
             (evenly,) = rows.select([self.names[column]]).add_up(count)
-            start, stop = make_zoom_windows().choose(evenly, budget * ZOOM_PART, source)
+            start, stop = make_zoom_windows().choose(evenly, budget * of_zoom, source)
             step = (high - low) / ZOOM_CELLS
             low, high = low + start * step, low + stop * step
         else:
-            part += ZOOM_PART
+            part += of_zoom
         center = 0.0 if low < 0 < high else low / 2 + high / 2
-        cells = Cells(COUNTED_CELLS_PER_OCTAVE, center)
+        cells = Cells(self.cells_per_octave, center)
         noise = Noise.from_budget(budget * part)
         is_single = stop - start == 1
         return Start(cells, high / 2 - low / 2, noise, top, is_single)
@@ -365,7 +397,8 @@ class LimitSearch:
     def _count_cells(self, rows: Batches, cells: Sequence[Cells]) -> list[Integers]:
         """Count the numbers of the columns by cell."""
         names = [self.names[column] for column in self._searched]
-        count = partial(_count_cells, cells=cells, ends=self.ends[self._searched])
+        ends = self.ends[self._searched]
+        count = partial(_count_cells, self.read, cells=cells, ends=ends)
         return rows.select(names).add_up(count)
 
     @property
@@ -401,21 +434,31 @@ def limit_to_ends(limits: tuple[float, float], ends: Floats) -> tuple[float, flo
 
 
 def _count_cells(
-    table: Table, *, cells: Sequence[Cells], ends: Floats
+    read: Callable[[Table], list[Floats]],
+    table: Table,
+    *,
+    cells: Sequence[Cells],
+    ends: Floats,
 ) -> list[Integers]:
-    """Count the numbers of each column by cell, clipped to its ends and without missing values."""
+    """Count the numbers of each column by cell, clipped to its ends, and missing values last."""
     counts = []
-    for numbers, cut, (low, high) in zip(read_values(table), cells, ends, strict=True):
-        numbers = numbers[~np.isnan(numbers)]
-        counts.append(cut.count(np.clip(numbers, low, high)))
+    for numbers, cut, (low, high) in zip(read(table), cells, ends, strict=True):
+        is_missing = np.isnan(numbers)
+        by_cell = cut.count(np.clip(numbers[~is_missing], low, high))
+        counts.append(np.append(by_cell, is_missing.sum()))
     return counts
 
 
 def _count_evenly(
-    table: Table, *, low: float, high: float, ends: Floats
+    read: Callable[[Table], list[Floats]],
+    table: Table,
+    *,
+    low: float,
+    high: float,
+    ends: Floats,
 ) -> list[Integers]:
     """Count the numbers of a column in `ZOOM_CELLS` cells from `low` to `high`, and outside of them."""
-    (numbers,) = read_values(table)
+    (numbers,) = read(table)
     numbers = np.clip(numbers[~np.isnan(numbers)], *ends)
     with np.errstate(over="ignore"):  # a warning would reveal a large number
         steps = np.floor((numbers - low) / (high - low) * ZOOM_CELLS)
@@ -437,11 +480,99 @@ class NoisyCounts:
         return cls(start, start.noise.add_floats(source, counts))
 
     @cached_property
-    def _scale(self) -> float:
+    def scale(self) -> float:
         """The scale of Laplace noise, or of Laplace noise with the standard deviation of Gaussian noise."""
         noise = self.start.noise
         scale = math.sqrt(noise.scale / 2) if noise.is_gaussian else noise.scale
         return max(to_float(Fraction(scale)), MIN_SCALE)
+
+    @property
+    def _n_side(self) -> int:
+        """The number of cells on each side of the cell of the center, which is the index of this cell."""
+        return self.start.cells.n_side_cells
+
+    @cached_property
+    def _tails(self) -> tuple[Tail, Tail]:
+        """The counts below and above the center, outward."""
+        sides = self.counts[: self._n_side][::-1], self.counts[self._n_side + 1 :]
+        octave, top = self.start.cells.cells_per_octave, self.start.top
+        below, above = (Tail(side, self.scale, octave, top) for side in sides)
+        return below, above
+
+    @cached_property
+    def _spread_cell(self) -> int:
+        """The cell at the distance of the spread from the center."""
+        _, power = math.frexp(self.start.spread)
+        cells = self.start.cells
+        first = (power - 1 - MIN_POWER) * cells.cells_per_octave
+        return int(np.clip(first, 0, cells.n_side_cells - 1))
+
+    @classmethod
+    def draw_disjoint(
+        cls, start: Start, counts: Integers, source: ByteSource
+    ) -> tuple[NoisyCounts, float, float]:
+        """Add noise to the counts of `LimitSearch.locate`, of which a record changes one; return these three."""
+        disjoint, zero = counts.copy(), start.cells.zero
+        disjoint[zero] -= counts[-2]
+        noisy = start.noise.add_floats(source, disjoint)
+        noisy[zero] += noisy[-2]
+        return cls(start, noisy[:-2]), float(noisy[-2]), float(noisy[-1])
+
+    def find_domain(
+        self, n_beyond: float, *, is_whole: bool
+    ) -> tuple[float, float] | None:
+        """Find limits of the numbers that the counts clearly show; None if there are none, or all may be equal.
+
+        `n_beyond` is the noisy number of records beyond 0 in the cell of 0. With `is_whole`, equal numbers have limits.
+        """
+        center, spread = self.start.cells.center, self.start.spread
+        n_near, error = self._count_near(self._spread_cell)
+        is_clear = n_near > MIN_EVIDENCE_WITHIN * error
+        limits, lasts = [], []
+        for tail, side in zip(self._tails, (-1, 1), strict=True):
+            last = tail.find_last(self._spread_cell, -1, DOMAIN_EVIDENCE)
+            lasts.append(last)
+            is_clear |= tail.is_clear(self._spread_cell, last, FAR_EVIDENCE)
+            distance = (
+                spread if center else 0.0
+            )  # half of the numbers are in the window
+            if last >= 0:
+                distance = max(distance, float(self._distances[tail.follow(last) + 1]))
+            limit = center + side * distance
+            # Cells lack their outer edges, and windows their edge farther from 0.
+            is_window = distance <= spread
+            if is_whole and not (
+                is_window and (side * center < 0 or self.start.is_single)
+            ):
+                limit = math.nextafter(limit, center)
+            limits.append(limit)
+        low, high = limits
+        if not is_clear or not (is_whole or low < high):
+            return None
+        # Numbers of one sign may be far from 0.
+        is_zero = self.counts[self._n_side] > DOMAIN_EVIDENCE * self.scale
+        if center == 0 and not is_zero and 0 in limits:
+            nearest = self._find_nearest(int(high > 0))
+            low, high = (nearest, high) if high > 0 else (low, -nearest)
+        # A limit is beyond 0 only if records are.
+        if n_beyond <= NEAR_EVIDENCE * self.scale:
+            if center > 0 > low and not self._is_beyond_zero(0, lasts[0]):
+                low = 0.0
+            if center < 0 < high and not self._is_beyond_zero(1, lasts[1]):
+                high = 0.0
+        return low, high
+
+    def _find_nearest(self, side: int) -> float:
+        """Return the smallest distance of records from the center; 0 if it is far from the spread."""
+        octave = self.start.cells.cells_per_octave
+        first = max(self._spread_cell - 4 * octave, 0)
+        # Inward, from the first cell that clearly has records.
+        near = self._tails[side].counts[first : self._spread_cell + 1][::-1]
+        (clear,) = np.nonzero(near > DOMAIN_EVIDENCE * self.scale)
+        if not clear.size:
+            return 0.0
+        last = replace(self._tails[side], counts=near).follow(int(clear[-1]))
+        return float(self._distances[self._spread_cell - last])
 
     def find_limits(
         self, unit_noise: float, width: float
@@ -451,27 +582,21 @@ class NoisyCounts:
         `unit_noise` is the noise of a sum of the release in units of a record at the limit. `width` is the distance of
         the declared ends, between which limits are only as narrow as this noise requires; it is inf with an open end.
         """
-        cells = self.start.cells
-        n_side, octave = cells.n_side_cells, cells.cells_per_octave
-        sides = self.counts[:n_side][::-1], self.counts[n_side + 1 :]
-        _, power = math.frexp(self.start.spread)
-        first = (power - 1 - MIN_POWER) * octave
-        spread_cell = int(np.clip(first, 0, n_side - 1))
+        center, edges = self.start.cells.center, self._distances
+        spread_cell = self._spread_cell
         lasts, reaches, is_known = [], [], []
-        for side in sides:
-            tail = Tail(side, self._scale, octave, self.start.top)
-            last = tail.find_last(spread_cell)
+        for tail in self._tails:
+            last = tail.find_last(spread_cell, spread_cell)
             lasts.append(last)
             is_known.append(tail.is_clear(spread_cell, last))
             reaches.append(tail.extend(last, unit_noise))
-        center, edges = cells.center, cells.edges[n_side + 1 :]
         below, above = (float(edges[reach + 1]) for reach in reaches)
         # Columns of one sign are more frequent than others.
         if center == 0 and is_known[0] != is_known[1]:
             below, above = below * is_known[0], above * is_known[1]
-        if 0 < center < below and not self._is_beyond_zero(sides[0], lasts[0]):
+        if 0 < center < below and not self._is_beyond_zero(0, lasts[0]):
             below = center
-        if 0 < -center < above and not self._is_beyond_zero(sides[1], lasts[1]):
+        if 0 < -center < above and not self._is_beyond_zero(1, lasts[1]):
             above = -center
         # If half of the numbers may be equal, only records in farther cells show a scale.
         is_scaled = any(is_known)
@@ -491,12 +616,17 @@ class NoisyCounts:
         is_clear = is_scaled and n_near > evidence * error
         return (center - below, center + above), is_clear
 
-    def _is_beyond_zero(self, side: Floats, last: int) -> bool:
+    @property
+    def _distances(self) -> Floats:
+        """The edges of the cells of one side of the center, outward."""
+        return self.start.cells.edges[self._n_side + 1 :]
+
+    def _is_beyond_zero(self, side: int, last: int) -> bool:
         """Return True if the cells of a side of the center that are beyond 0 clearly have records."""
         _, power = math.frexp(self.start.cells.center)
         first = max((power - MIN_POWER) * self.start.cells.cells_per_octave, 0)
-        beyond = side[first : max(last, first) + 1]
-        error = self._scale * math.sqrt(max(beyond.size, 1))
+        beyond = self._tails[side].counts[first : max(last, first) + 1]
+        error = self.scale * math.sqrt(max(beyond.size, 1))
         return bool(beyond.sum() > NEAR_EVIDENCE * error)
 
     def _count_near(self, spread_cell: int) -> tuple[float, float]:
@@ -510,7 +640,7 @@ class NoisyCounts:
             self.counts[n_side + 1 + first : n_side + 2 + last],
         ]
         near = np.concatenate(parts)
-        return float(near.sum()), math.sqrt(2 * near.size) * self._scale
+        return float(near.sum()), math.sqrt(2 * near.size) * self.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -527,7 +657,9 @@ class Tail:
     def _sum(self, start: int, stop: int) -> float:
         return float(self.counts[max(start, 0) : max(stop, 0)].sum())
 
-    def is_clear(self, spread_cell: int, last: int) -> bool:
+    def is_clear(
+        self, spread_cell: int, last: int, evidence: float = NEAR_EVIDENCE
+    ) -> bool:
         """Return True if the octaves near the cell of the spread, or up to the cell `last`, clearly have records."""
         octave = self.cells_per_octave
         for first, stop in (
@@ -535,31 +667,47 @@ class Tail:
             (last + 1 - 4 * octave, last + 1),
         ):
             error = self.scale * math.sqrt(stop - max(first, 0))
-            if self._sum(first, stop) > NEAR_EVIDENCE * error:
+            if self._sum(first, stop) > evidence * error:
                 return True
         return False
 
-    def find_last(self, spread_cell: int) -> int:
-        """Return the last cell that clearly has records; at least the cell of the spread."""
+    def find_last(
+        self, spread_cell: int, start: int, near_evidence: float = NEAR_EVIDENCE
+    ) -> int:
+        """Return the last cell that clearly has records; at least the cell `start`, or -1 if it is -1.
+
+        `near_evidence` is the threshold of cells next to cells with records.
+        """
         sums = np.append(0.0, np.cumsum(self.counts))
-        last = spread_cell
+        last = start
         octaves = np.arange(self.counts.size) / self.cells_per_octave
         distant = 2 * np.log1p(np.abs(octaves - spread_cell / self.cells_per_octave))
         evidence = FAR_EVIDENCE + np.minimum(
             distant, -np.log(weigh_octaves(octaves, self.top))
         )
-        for width in (1, 2, 4, 8, 16):
+        for power in range((8 * self.cells_per_octave).bit_length()):
+            width = 1 << power
             thresholds = bound_noise(width, evidence[width - 1 :]) * self.scale
             clear = np.flatnonzero(sums[width:] - sums[:-width] > thresholds)
             if clear.size:
                 # Each range is represented by its first cell, because the records may be in it.
                 last = max(last, int(clear[-1]))
         reach = 2 * self.cells_per_octave
-        while True:
-            near = self.counts[last + 1 : last + 1 + reach] > NEAR_EVIDENCE * self.scale
+        while last >= 0:
+            counts = self.counts[last + 1 : last + 1 + reach]
+            near = counts > near_evidence * self.scale
             if not near.any():
                 return last
             last += 1 + int(np.flatnonzero(near)[-1])
+        return last
+
+    def follow(self, last: int) -> int:
+        """Move a limit outward by cells while the count of the next octave exceeds the deviation of its noise."""
+        octave = self.cells_per_octave
+        sums = np.append(0.0, np.cumsum(self.counts[last + 1 :]))
+        error = math.sqrt(2 * octave) * self.scale
+        is_noise = sums[octave:] - sums[:-octave] < error
+        return last + int(np.append(is_noise, True).argmax())
 
     def extend(self, last: int, unit_noise: float) -> int:
         """Move a limit outward while more records are expected beyond it than `unit_noise` outweighs."""

@@ -183,16 +183,6 @@ def test_limits_are_part_of_one_charge(model):
     assert f"With limits that are found: {facts['limits']}." in note
 
 
-@pytest.fixture
-def few_cells(monkeypatch):
-    """Replaying takes longer than drawing."""
-    module = "skdp.central._limits"
-    for name, value in {"MIN_POWER": -8, "MAX_POWER": 24, "MAX_NARROW_POWER": 4}.items():
-        monkeypatch.setattr(f"{module}.{name}", value)
-    for name in ("make_windows", "_list_edges"):
-        monkeypatch.setattr(f"{module}.{name}", vars(sys.modules[module])[name].__wrapped__)
-
-
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.filterwarnings("ignore:(The (limits|noise)|Columns .* have fewer bins):UserWarning")
 @pytest.mark.parametrize(

@@ -138,16 +138,6 @@ def test_errors_are_raised_before_the_charge(X, parameters, match):
     assert ledger.charges().empty
 
 
-@pytest.fixture
-def few_cells(monkeypatch):
-    """Replaying takes longer than drawing."""
-    module = "skdp.central._limits"
-    for name, value in {"MIN_POWER": -8, "MAX_POWER": 24, "MAX_NARROW_POWER": 4}.items():
-        monkeypatch.setattr(f"{module}.{name}", value)
-    for name in ("make_windows", "_list_edges"):
-        monkeypatch.setattr(f"{module}.{name}", vars(sys.modules[module])[name].__wrapped__)
-
-
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.filterwarnings("ignore:The limits:UserWarning")
 @pytest.mark.parametrize("epsilon", [2.0, Mu(1.0, 1e-6)])
