@@ -145,8 +145,8 @@ def scores_from_counts(
     Intervals of the AUC and of the Brier score are symmetric in log odds, with a quantile of Student's distribution for
     few rows (Satterthwaite). The interval of the Brier score contains its change if all rows of a bin have one score.
     Without `sensitive_features`, the noise of the cells of all groups adds up: release counts without groups for the
-    most accurate AUC of all rows. From reports of labels, both counts of a score have errors of opposite signs. Errors of
-    different groups are independent for counts of a curator.
+    most accurate AUC of all rows. From reports of labels, both counts of a score have errors of opposite signs. Errors
+    of different groups are independent for counts of a curator.
 
     References
     ----------
