@@ -308,3 +308,14 @@ def test_releases_with_the_limits_of_the_first_are_compared():
 def test_mistakes_raise_errors(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+@pytest.mark.parametrize("level", [0.95, 0.99])
+def test_intervals_of_gaussian_releases_are_normal(level):
+    """The margin of Laplace noise was 8 % and 26 % too wide."""
+    table = pd.DataFrame({"x": [20.0] * 3000})
+    model = DPGroupBy(Mu(0.1, delta=1e-6), by=None, bounds=(0.0, 100.0), statistics=["count", "mean", "std"])
+    releases = [clone(model).set_params(random_state=seed).fit(table) for seed in (0, 1)]
+    found = compare_groups(*releases, confidence_level=level).loc["count"].iloc[0]
+    assert found["upper"] - found["change"] == pytest.approx(norm.isf((1 - level) / 2) * found["std_error"])
+    assert found["p_value"] == pytest.approx(2 * norm.sf(abs(found["change"]) / found["std_error"]))

@@ -39,7 +39,7 @@ def draw_tables(population, model, n, columns, **options):
         yield model.to_frame(**options), model.to_frame()
 
 
-@pytest.mark.parametrize(("epsilon", "n", "level"), [(0.5, 1000, 0.99), (4, 2000, 0.95)])
+@pytest.mark.parametrize(("epsilon", "n", "level"), [(0.5, 1000, 0.99), (50, 2000, 0.95)])
 def test_intervals_of_groups_cover_the_numbers_of_a_population(epsilon, n, level, population):
     groups = population.groupby("g")
     fractions = groups.size() / len(population)
@@ -48,13 +48,11 @@ def test_intervals_of_groups_cover_the_numbers_of_a_population(epsilon, n, level
     statistics = ["count", "mean", "sum", "std", "median"]
     model = DPGroupBy(epsilon, bounds=(0.0, 1000.0), statistics=statistics, confidence_level=level, **BY)
     covered = {name: [] for name in true}
-    lengths = []
     for found, table in draw_tables(population, model, n, ["g", "x"], design_effect=1.0):
         for name, numbers in true.items():
             covered[name] += ((found[f"{name}_lower"] <= numbers) & (numbers <= found[f"{name}_upper"])).tolist()
             assert (found[f"{name}_lower"] <= table[f"{name}_lower"]).all()
             assert found[name].equals(table[name])
-        lengths.append(found["x_mean_upper"] - found["x_mean_lower"])
     for is_covered in covered.values():
         check_coverage(is_covered, level)
 

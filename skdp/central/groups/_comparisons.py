@@ -91,7 +91,7 @@ def compare_groups(
     effective number of rows for any weights; `max_rows_per_person` divides it, too. So nothing else is released for
     a comparison, and p-values are too large rather than too small. The sampling variance of a quantile follows from
     its interval, whose endpoints are a known number of rows apart. P-values are the larger one of Student's t and
-    of a Laplace distribution.
+    of a Laplace distribution, and for sums with Gaussian noise of Student's t.
 
     If a person is in both tables, the ledger adds up the privacy losses. The values of one person are usually
     positively correlated over time; the change then varies less than stated.
@@ -129,9 +129,13 @@ def compare_groups(
     if pair is not None:
         groups, cells = _find_pair(first, pair), [TOTAL]
     tables = {}
+    quantiles = tuple(f"_{name}" for name in first._probabilities)
+    is_gaussian = all(release._noise[0] for release in releases)
     for name in before:
         parts = before[name][:, groups[0]], after[name][:, groups[1]]
-        columns = _compare(*parts, level=level, ratio=ratio)
+        is_normal = is_gaussian and not name.endswith(quantiles)
+        noise = "normal" if is_normal else "k_norm"
+        columns = _compare(*parts, noise=noise, level=level, ratio=ratio)
         tables[name] = pd.DataFrame(columns, index=cells)
     level_name = "statistic"
     while level_name in first._domain.columns:
@@ -250,13 +254,13 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
 
 
 def _compare(
-    first: Floats, second: Floats, *, level: float, ratio: bool
+    first: Floats, second: Floats, *, noise: Any, level: float, ratio: bool
 ) -> dict[str, Floats]:
     """Return the columns of the result; `first` and `second` have estimates, errors and degrees of freedom as rows."""
     (a, a_error, a_degrees), (b, b_error, b_degrees) = first, second
     change, error = b - a, np.hypot(a_error, b_error)
     degrees = np.minimum(a_degrees, b_degrees)
-    distribution = ErrorDistribution(degrees, noise="k_norm")
+    distribution = ErrorDistribution(degrees, noise)
     p_value = distribution.p_value(change / np.maximum(error, 1e-300))
     lower, upper = distribution.confidence_interval(change, error, level)
     if ratio:
