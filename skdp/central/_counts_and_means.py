@@ -646,8 +646,9 @@ class DPMean(WeightedStatistic):
             # Estimators of earlier versions do not have these moments.
             n_values, variance = vars(self).get("_moments", np.full((2, 1), np.nan))
             level = check_confidence_level(self.confidence_level)
-            errors = np.sqrt(variance / np.maximum(n_values, factor))
-            estimate = add_sampling(estimate, n_values, [errors, errors], factor, level)
+            degrees = np.maximum(n_values / factor - 1, 1.0)
+            errors = np.sqrt(variance / degrees)
+            estimate = add_sampling(estimate, errors, degrees, level)
             estimate = estimate.clip(*self.bounds_.T)
         columns = dict(zip(("mean", *_COLUMNS[1:]), estimate, strict=True))
         names = self.guarantee_.scope[: self.n_features_in_]

@@ -436,16 +436,11 @@ def list_unknown_deviations(names: Sequence[Any], bounds: Floats) -> list[Any]:
 
 
 def add_sampling(
-    estimate: Estimate, n: Floats, errors: Any, factor: float, level: float
+    estimate: Estimate, errors: Floats, degrees: Floats, level: float
 ) -> Estimate:
-    """Add the sampling error of n values to estimates; nan stays nan.
-
-    `errors` has the standard errors below and above, whose squares are multiplied by `factor`.
-    """
-    degrees = np.maximum(n / factor - 1, 1.0)
-    below, above = np.sqrt(factor * (1 + 1 / degrees)) * np.asarray(errors)
-    margins = ErrorDistribution(degrees).quantile(level) * np.array([below, above])
-    widened = estimate.add_error(below, margins)
+    """Add sampling errors to estimates; nan stays nan. The first axis of errors may have those below and above."""
+    margins = ErrorDistribution(degrees).quantile(level) * errors
+    widened = estimate.add_error(np.atleast_2d(errors)[0], margins)
     pairs = zip(estimate, widened, strict=True)
     return Estimate(*(np.where(np.isnan(estimate.value), *pair) for pair in pairs))
 

@@ -23,7 +23,7 @@ from skdp.central.groups._group_by import COUNT, TOTAL, DPGroupBy
 from skdp.central.groups._sampling import (
     check_ranks,
     find_unknown_deviations,
-    measure_rank,
+    list_sampling_variances,
 )
 from skdp.central.statistics import warn_user
 
@@ -221,34 +221,27 @@ def _list_estimates(groups: DPGroupBy, design_effect: float) -> dict[str, Floats
             "`statistics` must contain 'count' for a comparison, got none."
         )
     check_ranks(groups)
-    largest = groups._find_sampling_factor(1.0)
     # The noise, the sampling variance of rows, and degrees of freedom.
     parts = {}
     if COUNT in groups.estimates_:
         value, noise, *_ = groups.estimates_[COUNT].T
-        parts[COUNT] = noise, np.maximum(value, 0) + noise, value + np.inf
+        variance = groups._find_sampling_factor(1.0) * (np.maximum(value, 0) + noise)
+        parts[COUNT] = noise, variance, value + np.inf
     for index, column in enumerate(groups._measured):
-        n, mean, variance = groups._moments[..., index]
-        n = np.maximum(n, largest)
-        degrees = np.maximum(n / largest - 1, 1.0)
-        # The released variance is the sum of squares divided by the number of values.
-        variance = variance * (1 + 1 / degrees)
-        samplings = {"mean": variance / n, "sum": n * (variance + mean**2)}
-        for statistic, probability in groups._statistics.items():
+        degrees, variances = list_sampling_variances(groups, index)
+        for statistic in groups._statistics:
+            if statistic in {COUNT, "std", "var"}:
+                continue
             name = f"{column}_{statistic}"
-            if statistic in samplings:
-                noise = groups.estimates_[name][:, 1]
-                parts[name] = noise, samplings[statistic], degrees
-            elif probability is not None:
-                p = float(probability)
-                value, _, lower, upper = groups.estimates_[name].T
+            value, noise, lower, upper = groups.estimates_[name].T
+            if statistic in groups._probabilities:
                 margin = np.maximum(value - lower, upper - value)
                 noise = margin / K_NORM.quantile(groups.confidence_level)
-                length = np.maximum(*measure_rank(groups, index, statistic, p))
-                parts[name] = noise, n * p * (1 - p) * length**2, degrees
+            variance = np.atleast_2d(variances[statistic]).max(axis=0)
+            parts[name] = noise, variance, degrees
     estimates = {}
-    for name, (noise, sampling, degrees) in parts.items():
-        error = np.sqrt(noise**2 + largest * design_effect * sampling)
+    for name, (noise, variance, degrees) in parts.items():
+        error = np.sqrt(noise**2 + design_effect * variance)
         estimates[name] = np.array([groups.estimates_[name][:, 0], error, degrees])
     return estimates
 

@@ -24,6 +24,7 @@ from skdp.base import (
     check_choice,
     check_column_name,
     check_confidence_level,
+    check_design_effect,
     check_flag,
     find_decimals,
     make_source,
@@ -363,9 +364,8 @@ class DPGroupBy(WeightedStatistic):
         check_is_fitted(self)
         check_choice("postprocess", postprocess, get_args(Postprocess))
         estimates = self.estimates_
-        factor = self._find_sampling_factor(design_effect)
-        if factor:
-            estimates = add_sampling_errors(self, factor)
+        if design_effect is not None and check_design_effect(design_effect):
+            estimates = add_sampling_errors(self, design_effect)
         columns: dict[str, NDArray[Any]] = {}
         quantiles = tuple(f"_{name}" for name in self._probabilities)
         for name, estimate in estimates.items():

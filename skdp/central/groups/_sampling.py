@@ -79,43 +79,56 @@ def measure_rank(groups: Any, index: int, statistic: str, p: float) -> Floats:
     return np.minimum((sides + 10.0**-decimals) / ranks, longest)
 
 
-def add_sampling_errors(groups: Any, factor: float) -> dict[str, Floats]:
-    """Return `DPGroupBy.estimates_` for a population; `factor` is the design effect times the largest weight."""
+def list_sampling_variances(
+    groups: Any, index: int, n_rows: float = math.inf
+) -> tuple[Floats, dict[str, Floats]]:
+    """Return degrees of freedom and the sampling variances of the statistics of a column; of quantiles, both sides.
+
+    They are for rows of the largest weight. `n_rows` is the number of all rows if it is fixed.
+    """
+    largest = groups._find_sampling_factor(1.0)
+    n, mean, variance = groups._moments[..., index]
+    n = np.maximum(n, largest)
+    degrees = np.maximum(n / largest - 1, 1.0)
+    # The released variance is the sum of squares divided by the number of values.
+    variance = variance * (1 + 1 / degrees)
+    low, high = groups.bounds_[index]
+    with np.errstate(over="ignore", invalid="ignore"):
+        # The square of a distance from the mean is at most the square of the largest distance.
+        farthest = np.maximum(mean - low, high - mean) ** 2
+        squares = largest * variance * np.maximum(farthest - variance, 0) / n
+        variances = {
+            "mean": largest * variance / n,
+            "sum": largest * n * (variance + mean**2 * np.maximum(1 - n / n_rows, 0)),
+            "var": squares,
+            "std": squares / np.maximum(4 * variance, 1e-300),
+        }
+    for statistic, probability in groups._probabilities.items():
+        p = float(probability)
+        lengths = measure_rank(groups, index, statistic, p)
+        variances[statistic] = largest * n * p * (1 - p) * lengths**2
+    return degrees, variances
+
+
+def add_sampling_errors(groups: Any, design_effect: float) -> dict[str, Floats]:
+    """Return the estimates of `DPGroupBy.estimates_` for a population; shape (n_groups, 4) each."""
     check_sampling(groups, groups._measured, vars(groups).get("bounds_"))
     level = check_confidence_level(groups.confidence_level)
     found = {name: Estimate(*each.T) for name, each in groups.estimates_.items()}
     if "count" in found:
+        factor = groups._find_sampling_factor(design_effect)
         found["count"] = _add_sampling_of_counts(groups, found["count"], level, factor)
     for index, column in enumerate(groups._measured):
         low, high = groups.bounds_[index]
         half = (high - low) / 2
         # Endpoints outside these limits, of means and quantiles the bounds, are not possible.
         limits = {"std": (0, half), "var": (0, half**2), "sum": (-np.inf, np.inf)}
-        n, mean, variance = groups._moments[..., index]
-        n = np.maximum(n, factor)
-        fractions = n / max(float(n[~groups._is_total].sum()), 1.0)
-        # The square of a distance from the mean is at most the square of the largest distance.
-        largest = np.maximum(mean - low, high - mean) ** 2
-        squares = variance * np.maximum(largest - variance, 0) / n
-        variances = {
-            "mean": variance / n,
-            # The number of all rows is fixed, but not their number in a group.
-            "sum": n * (variance + mean**2 * np.maximum(1 - fractions, 0)),
-            "var": squares,
-            "std": squares / np.maximum(4 * variance, 1e-300),
-        }
-        for statistic, probability in groups._statistics.items():
-            if statistic == "count":
-                continue
+        n_rows = max(float(groups._moments[0, ~groups._is_total, index].sum()), 1.0)
+        degrees, variances = list_sampling_variances(groups, index, n_rows)
+        for statistic in groups._statistics.keys() - {"count"}:
             name = f"{column}_{statistic}"
-            if probability is None:
-                errors = np.sqrt([variances[statistic]] * 2)
-            else:
-                p = float(probability)
-                errors = measure_rank(groups, index, statistic, p) * np.sqrt(
-                    n * p * (1 - p)
-                )
-            estimate = add_sampling(found[name], n, errors, factor, level)
+            errors = np.sqrt(design_effect * variances[statistic])
+            estimate = add_sampling(found[name], errors, degrees, level)
             found[name] = estimate.clip(*limits.get(statistic, (low, high)))
     return {name: np.column_stack(estimate) for name, estimate in found.items()}
 
