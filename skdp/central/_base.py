@@ -469,7 +469,7 @@ class CentralStatistic(CentralEstimator):
             self.guarantee_ = replace(self.guarantee_, method=method)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first plan has warned
-                plan = self._replan(plan, rows, search.rest, limits)
+                plan = self._replan(plan, rows, search, limits)
             del rows
         self._release(plan, source)
         if limits is None:
@@ -607,11 +607,9 @@ class CentralStatistic(CentralEstimator):
         """Check the parameters and the table, and compute exact statistics; all errors are raised here."""
         raise NotImplementedError
 
-    def _replan(
-        self, plan: Plan, rows: Batches, budget: PrivacyBudget, bounds: Any
-    ) -> Plan:
+    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
         """Plan again with the bounds that were found; `plan` has the placeholder."""
-        return self._plan(rows, budget, bounds)
+        return self._plan(rows, search.rest, bounds)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Draw noise, and set the fitted attributes."""

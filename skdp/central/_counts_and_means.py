@@ -237,14 +237,12 @@ class DPHistogram(WeightedStatistic):
             closed[name] = widen_interval(interval, bins=DEFAULT_BINS)
         return self._plan_cells(rows, budget, closed)
 
-    def _replan(
-        self, plan: Plan, rows: Batches, budget: PrivacyBudget, bounds: Any
-    ) -> Plan:
+    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
         closed = {}
         intervals = self._find_open(rows).items()
         for (name, interval), ends in zip(intervals, bounds.tolist(), strict=True):
             closed[name] = close_interval(interval, *ends, bins=DEFAULT_BINS)
-        return self._plan_cells(rows, budget, closed)
+        return self._plan_cells(rows, search.rest, closed)
 
     def _plan_cells(
         self, rows: Batches, budget: PrivacyBudget, closed: Mapping[Any, Interval]

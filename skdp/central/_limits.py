@@ -327,7 +327,14 @@ class LimitSearch:
         self, rows: Batches, counts: Sequence[Integers], source: ByteSource
     ) -> Floats:
         """Find the bounds of all columns, (n_columns, 2); `counts` are the result of `count`."""
+        return self.find_with_evidence(rows, counts, source)[0]
+
+    def find_with_evidence(
+        self, rows: Batches, counts: Sequence[Integers], source: ByteSource
+    ) -> tuple[Floats, Mask]:
+        """Find the bounds as `find`, and return True with them for columns whose limits are found and no guesses."""
         bounds, guessed = self.ends.copy(), []
+        is_known = np.zeros(len(self.names), bool)
         located = self.locate(rows, counts, source)
         for column, (start, counted) in zip(self._searched, located, strict=True):
             noisy = NoisyCounts.draw(start, counted[:-2], source)
@@ -337,6 +344,7 @@ class LimitSearch:
             limits, is_clear = noisy.find_limits(self._unit_noise, width)
             # Noise beside the cell of 0 is not a scale.
             is_clear = is_clear and has_float_resolution(*limits)
+            is_known[column] = is_clear and (self.within or is_open.any())
             is_found = is_open | (self.within and is_clear)
             bounds[column] = np.where(is_found, limit_to_ends(limits, ends), ends)
             if is_open.any() and not is_clear:
@@ -348,7 +356,7 @@ class LimitSearch:
                 "larger epsilon, or fewer columns",
                 "guide/preprocessing",
             )
-        return bounds
+        return bounds, is_known
 
     def locate(
         self, rows: Batches, counts: Sequence[Integers], source: ByteSource

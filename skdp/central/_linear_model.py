@@ -55,6 +55,7 @@ from skdp.central._supervised import (
     declare_indicators,
     parse_all_ends,
 )
+from skdp.central._widths import ScaleSearch
 from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.domain import Domain
 from skdp.privacy import (
@@ -72,6 +73,12 @@ from skdp.tables import Table
 
 # Largest fraction of the rows whose residuals are clipped.
 MAX_CLIPPED_FRACTION = 0.2
+
+# Residuals are counted up to twice this multiple of the limits of a target.
+MAX_RESIDUAL_FACTOR = 8
+
+# Largest target in units of its limits. Sums of a target and a prediction keep their precision.
+MAX_TARGET = 2.0**20
 
 # Fractions of the budget for the sums of products of gradients, for the numbers of rows by
 # residual before each of the first steps, and for the sums of products of columns. Without
@@ -241,7 +248,7 @@ class LinearModel(SupervisedStatistic):
         ----------
         confidence_level : float, default=0.95
             Coverage probability of each interval, for the coefficient in the population, of numbers limited to
-            `bounds_`. If ends are found, the bias of this limit is unknown.
+            `bounds_`. If ends of a logistic regression are found, the bias of this limit is unknown.
 
         Returns
         -------
@@ -313,8 +320,8 @@ class TargetRows:
     """Private rows with a numeric target, and the budget for noisy sums over them."""
 
     rows: WeightedRows
-    # The target of each row, from -1 to 1, in units of the distance from its origin to the
-    # farther bound.
+    # The target of each row, in units of the distance from its origin to the farther bound or
+    # limit. Only targets beyond found limits exceed 1.
     target: Floats
     # In epsilon, or the budget of a single row in mu.
     budget: PrivacyBudget
@@ -512,17 +519,20 @@ def weigh_rows(
     # Without a delta, noise is proportional to the largest value, and the norm of rows does
     # not matter.
     middle, axes = np.zeros(rows.n_columns), np.eye(rows.n_columns)
-    square, constant, covariance = rows.square, UNIT, axes / 16
-    if budget.kind != "epsilon":
+    square, constant, covariance = rows.usual_square, UNIT, axes / 16
+    if budget.kind == "epsilon":
+        factors = rows.largest_factors
+    else:
         budget = budget.of_a_row
         white = whiten(rows, budget.mu_squared, source)
         rows, square, mean, axes, covariance = white
         middle, constant = mean / UNIT, max(math.isqrt(square) // 2, 1)
         budget = budget * Fraction(25, 32)
+        factors = rows.factors(square)
     # A longer row is multiplied by one factor together with its constant and its target, as
     # in weighted least squares. So a linear model of the rows is also a linear model of the
     # shortened rows.
-    factors = rows.factors(square) * np.sqrt(weights)
+    factors = factors * np.sqrt(weights)
     weighted = WeightedRows(rows, factors, constant, square + constant**2, covariance)
     # With extremely narrow bounds, slopes exceed the largest float.
     with np.errstate(over="ignore"):
@@ -533,6 +543,8 @@ def weigh_rows(
 
 class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
     """Base class of linear models that are fitted by noisy Newton steps."""
+
+    _finds_limits_within = True
 
     delta: float
     bounds: Bounds | None
@@ -548,8 +560,28 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         )
         return parse_all_ends(bounds, self.target_bounds, names)
 
+    def _plan_search(
+        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+    ) -> Any:
+        """Plan the search of open ends, and of ends that are too wide; indicators need none."""
+        is_open = np.isinf(bounds).any(axis=1)
+        is_target = np.arange(len(names)) >= self.n_features_in_
+        is_indicator = (bounds == [0, 1]).all(axis=1) & ~is_target
+        is_tested = ~is_open & ~is_indicator & self._finds_limits_within
+        if not (is_open | is_tested).any():
+            return None
+        return ScaleSearch(tuple(names), bounds, is_tested, budget)
+
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        """Round the features to integers between their bounds, and scale the target to [-1, 1].
+        return self._plan_rows(rows, budget, bounds, bounds)
+
+    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
+        return self._plan_rows(rows, search.rest, bounds, search.limits)
+
+    def _plan_rows(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any, limits: Floats
+    ) -> Plan:
+        """Round the features to integers between their bounds, and scale the target, in units of the limits.
 
         `_release` divides the budget: epsilon, or the square of mu.
         """
@@ -557,15 +589,23 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         penalty = self._penalty()
         rows, weights, max_weight = self._split_weights(rows)
         bounds = parse_bounds(bounds, rows.names)
-        # The origin is the middle of the bounds. The constant compensates for the shift.
-        starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
+        ends = self._declared_bounds(rows.names)
+        # The origin is the middle of the limits. The constant compensates for the shift.
+        starts = limits[:, 0] + (limits[:, 1] - limits[:, 0]) / 2
         if not self.fit_intercept:
             starts[-1] = 0.0
-        units = find_widths(bounds, starts)
+        units = find_widths(limits, starts)
+        # Residuals up to two units are counted.
+        largest = find_widths(ends[-1:], starts[-1:])[0]
+        units[-1] = min(MAX_RESIDUAL_FACTOR * units[-1], largest)
         *columns, target = to_float_columns(rows.table)
         no_codes = np.zeros(len(target), np.uint8)
-        on_grid = Rows.of(columns, bounds[:-1], starts[:-1], no_codes)
-        target = (np.clip(target, *bounds[-1]) - starts[-1]) / units[-1]
+        on_grid = Rows.of(columns, bounds[:-1], starts[:-1], no_codes, units[:-1])
+        # A found limit of the target is not a bound: the tail of the target may follow from the
+        # tails of the columns, and the residuals are clipped.
+        with np.errstate(over="ignore"):
+            target = (np.clip(target, *ends[-1]) - starts[-1]) / units[-1]
+        target = np.clip(target, -MAX_TARGET, MAX_TARGET)
         scale = float(starts[-1]), float(units[-1])
         exact = on_grid, target, scale, weights, penalty / max_weight, budget
         name = Noise.joint(budget, UNIT, len(units)).name
@@ -641,10 +681,11 @@ class DPLinearRegression(_LinearRegression):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
         Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped, in `fit`
         and in predictions. An end that is None, such as in (0, None), is found with up to a third of the budget; None
-        alone finds all ends.
+        alone finds all ends. If most values are in an eighth of the bounds, narrower ones are found, with up to a
+        quarter of the budget.
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside. An end that is
-        None is found.
+        None is found, and a scale between bounds that are far too wide.
     fit_intercept : bool, default=True
         If False, the intercept is 0.
     max_weight : float, optional
@@ -669,7 +710,8 @@ class DPLinearRegression(_LinearRegression):
     intercept_std_error_ : float
         Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target, with the limits that are found.
+        The bounds of the columns, to which `fit` and predictions clip values, and, last, of the target. Bounds that are
+        found are four times as wide as the limits of most values.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -689,8 +731,10 @@ class DPLinearRegression(_LinearRegression):
     prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
     table is allowed. Not covered: an error reveals that a value is missing or infinite.
 
-    Open ends are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`). Intervals
-    are then for coefficients of values clipped to `bounds_`, and the bias of clipping heavy tails is unknown.
+    A 40th of the budget is for noisy counts that show which bounds are far too wide. Limits in place of these and of
+    open ends are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`). They are
+    a center and a scale: rows beyond them get a smaller weight, which depends on the columns only, so coefficients of
+    heavy tails remain unbiased. A target is not clipped to limits, but its residuals are.
 
     Values are integers on a grid between the bounds. Without delta, noise is proportional to the largest possible value
     of each sum. With a delta, 3/32 of mu**2 are spent on noisy counts of rows by norm and on the mean of the rows, at
@@ -745,7 +789,7 @@ class DPLinearRegression(_LinearRegression):
     >>> model.coef_.round(1), round(model.score(X, y), 1)
     (array([ 2., -1.]), 1.0)
     >>> model.coef_std_error_.round(3)
-    array([0.006, 0.006])
+    array([0.006, 0.007])
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
     x1, target, NOT SECURE: ...
@@ -787,10 +831,11 @@ class DPRidge(_LinearRegression):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
         Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped, in `fit`
         and in predictions. An end that is None, such as in (0, None), is found with up to a third of the budget; None
-        alone finds all ends.
+        alone finds all ends. If most values are in an eighth of the bounds, narrower ones are found, with up to a
+        quarter of the budget.
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside. An end that is
-        None is found.
+        None is found, and a scale between bounds that are far too wide.
     alpha : float, default=1.0
         The penalty of squared coefficients in the units of the columns, as in
         scikit-learn's `Ridge`, finite and >= 0.
@@ -817,7 +862,8 @@ class DPRidge(_LinearRegression):
     intercept_std_error_ : float
         Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target, with the limits that are found.
+        The bounds of the columns, to which `fit` and predictions clip values, and, last, of the target. Bounds that are
+        found are four times as wide as the limits of most values.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -843,7 +889,7 @@ class DPRidge(_LinearRegression):
     >>> y = X @ [2.0, -1.0] + rng.normal(size=5_000)
     >>> for alpha in (0, 1_000):
     ...     model = DPRidge(
-    ...         1.0, alpha=alpha, delta=1e-6, bounds=(-1, 1), target_bounds=(-6, 6), random_state=0
+    ...         1.0, alpha=alpha, delta=1e-6, bounds=(-1, 1), target_bounds=(-6, 6), random_state=2
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
     [ 2. -1.]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import Floats, Integers, Mask
 from skdp.central._sums import slice_rows
 from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
@@ -74,6 +74,8 @@ class Rows:
     units: Floats
     # The largest absolute value of each column.
     largest: int | Integers = UNIT
+    # The square of a norm that most rows do not exceed: that of a row of values up to `UNIT`.
+    usual_square: int = 0
 
     @classmethod
     def of(
@@ -84,7 +86,7 @@ class Rows:
         codes: NDArray[Any],
         units: Floats | None = None,
     ) -> Rows:
-        """Round values between bounds to integers.
+        """Round values between bounds to integers, which exceed `UNIT` if a bound is farther than its unit.
 
         Parameters
         ----------
@@ -97,13 +99,14 @@ class Rows:
         codes : ndarray of shape (n_rows,)
             The class or the target of each row.
         units : ndarray of shape (n_columns,), optional
-            The distances that are represented by `UNIT`, at least the default `find_widths(bounds, starts)`.
+            The distances that are represented by `UNIT`; by default `find_widths(bounds, starts)`.
         """
-        positions = np.empty((len(columns), len(codes)), np.int16).T
         units = find_widths(bounds, starts) if units is None else units
         scale = units / UNIT
         lows, highs = (np.trunc((numbers - starts) / scale) for numbers in bounds.T)
         largest = np.maximum(-lows, highs).astype(np.int64)
+        dtype = np.int16 if (largest <= UNIT).all() else np.int32
+        positions = np.empty((len(columns), len(codes)), dtype).T
         for block in slice_rows(*positions.shape):
             # Rows of a matrix are read while they are in the cache.
             values = np.array([column[block] for column in columns]).T
@@ -113,7 +116,8 @@ class Rows:
             # The conversion to integers truncates toward 0.
             positions[block] = np.clip(values, lows, highs, out=values)
         square = int((largest**2).sum())
-        return cls(positions, codes, square, starts, units, largest)
+        usual_square = int((np.minimum(largest, UNIT) ** 2).sum())
+        return cls(positions, codes, square, starts, units, largest, usual_square)
 
     @property
     def n_columns(self) -> int:
@@ -127,8 +131,8 @@ class Rows:
 
     @property
     def largest_square(self) -> int:
-        """The square of the largest norm, or of a norm that only rotated rows exceed."""
-        return min(self.square, self.n_columns * (2 * UNIT) ** 2)
+        """The square of the largest norm, or of a norm that only rotated rows and far values exceed."""
+        return min(self.usual_square, self.n_columns * (2 * UNIT) ** 2)
 
     @cached_property
     def squares(self) -> Floats:
@@ -144,6 +148,25 @@ class Rows:
         # toward 0, which does not increase the norm.
         shortened = np.sqrt(square / np.maximum(self.squares, 1)) * (1 - 2.0**-40)
         return np.where(self.squares > square, shortened, 1.0)
+
+    @property
+    def largest_factors(self) -> Floats:
+        """The factor of each row, at most 1, that shortens its largest value to at most `UNIT`."""
+        largest = np.empty(len(self.positions))
+        for rows, part in self.blocks():
+            largest[rows] = np.abs(part).max(axis=1, initial=1.0)
+        # As in `factors`.
+        shortened = UNIT / largest * (1 - 2.0**-40)
+        return np.where(largest > UNIT, shortened, 1.0)
+
+    def clip(self, largest: int | Integers) -> Rows:
+        """Clip the values of each column to at most `largest`."""
+        if np.all(self.largest <= largest):
+            return self
+        positions = np.clip(self.positions, -largest, largest).astype(np.int32)
+        largest = np.minimum(self.largest, largest)
+        square = int((largest**2).sum())
+        return replace(self, positions=positions, square=square, largest=largest)
 
     def total(self, square: int) -> Integers:
         """Sum the rows, (n_columns,); longer rows are shortened to the L2 norm whose square is `square`."""
@@ -171,13 +194,16 @@ class Rows:
 
     def center(self, middle: NDArray[np.int16]) -> Rows:
         """Subtract a public row of integers, (n_columns,), with absolute values below `UNIT`."""
-        # The differences are smaller than 2**15, so 16 bits are sufficient.
-        largest = (np.abs(middle.astype(np.int64)) + self.largest).astype(np.int64)
+        # The differences of values up to `UNIT` are smaller than 2**15, so 16 bits are sufficient.
+        shift = np.abs(middle.astype(np.int64))
+        largest = (shift + self.largest).astype(np.int64)
+        usual = shift + np.minimum(self.largest, UNIT)
         return replace(
             self,
             positions=self.positions - middle,
             square=int((largest**2).sum()),
             largest=largest,
+            usual_square=int((usual**2).sum()),
         )
 
     def rotate(self, axes: Floats) -> Rows:
@@ -186,21 +212,28 @@ class Rows:
         The matrix must not increase the norm of a row to 2**26 or more, so that its square is exact.
         """
         # Rounding changes each value by at most 1 / 2.
-        norm = math.sqrt(self.square) * np.linalg.norm(axes, 2) + math.sqrt(len(axes))
-        square = int(norm**2) + 1
+        norm, error = np.linalg.norm(axes, 2), math.sqrt(len(axes))
+        square = int((math.sqrt(self.square) * norm + error) ** 2) + 1
+        usual_square = int((math.sqrt(self.usual_square) * norm + error) ** 2) + 1
         positions = np.empty(self.positions.shape[::-1], np.int32).T
         for rows, part in self.blocks():
             # Faster than ``part @ axes`` for few columns.
             positions[rows] = np.rint(axes.T @ part.T).T
-        largest = math.isqrt(square)
-        return replace(self, positions=positions, square=square, largest=largest)
+        return replace(
+            self,
+            positions=positions,
+            square=square,
+            largest=math.isqrt(square),
+            usual_square=usual_square,
+        )
 
 
-def round_axes(axes: Floats) -> Floats:
-    """Round a matrix such that floats represent its products with rows of integers exactly."""
+def round_axes(axes: Floats, largest: int) -> Floats:
+    """Round a matrix such that floats represent its products with rows of integers up to `largest` exactly."""
     # A product of a row and all its partial sums are multiples of 1 / scale below
-    # 2**53 / scale, because values of rows are below 2**16, so their order does not matter.
-    scale = 2.0 ** (36 - np.frexp(np.abs(axes).sum(axis=0).max())[1])
+    # 2**53 / scale, so their order does not matter.
+    n_bits = 52 - max(largest.bit_length(), 16)
+    scale = 2.0 ** (n_bits - np.frexp(np.abs(axes).sum(axis=0).max())[1])
     return np.rint(axes * scale) / scale
 
 
@@ -264,28 +297,32 @@ def warn_of_few_rows(n_rows: float, error: float) -> bool:
 _N_NORMS = 24
 
 
-# Bins of the size of a value: successive powers of 2, of which the last is twice `UNIT`.
+# Bins of the size of a value up to twice `UNIT`: successive powers of 2. Farther values have
+# more bins.
 _N_SIZES = 16
 
 
 def count_sizes(rows: Rows) -> Integers:
-    """Count the absolute values of each column between powers of 2; shape (n_columns, `_N_SIZES`)."""
-    counts = np.zeros(rows.n_columns * _N_SIZES, np.int64)
-    starts = np.arange(rows.n_columns) * _N_SIZES
+    """Count the absolute values of each column between powers of 2; shape (n_columns, n_sizes)."""
+    n_sizes = max(int(np.max(rows.largest)).bit_length() + 1, _N_SIZES)
+    counts = np.zeros(rows.n_columns * n_sizes, np.int64)
+    starts = np.arange(rows.n_columns) * n_sizes
     for block in slice_rows(*rows.positions.shape):
         sizes = np.frexp(rows.positions[block].astype(np.float32))[1]
         # In the order of the memory.
         counts += np.bincount((sizes + starts).ravel("K"), minlength=len(counts))
-    return counts.reshape(rows.n_columns, _N_SIZES)
+    return counts.reshape(rows.n_columns, n_sizes)
 
 
 def choose_scales(
     rows: Rows, n_rows: float, max_longer: float, noise: Noise, source: ByteSource
-) -> Floats:
+) -> tuple[Floats, Mask]:
     """Choose factors of centered columns by noisy counts of their values by size; shape (n_columns,).
 
     At most a fifth of the multiplied values exceeds ``UNIT / 2``, and at most `max_longer` exceed ``2 * UNIT``. The
-    factor of a column is 1 if the counts are not certain, or if most values are of one size, as for an indicator.
+    factor of a column is 1 if the counts are not certain, or if most values are of one size, as for an indicator. It is
+    below 1 only if many values exceed ``2 * UNIT``. Also return True for columns whose far values are counted with
+    certainty.
     """
     counts = noise.add_floats(source, count_sizes(rows))
     error = to_float(noise.std)
@@ -299,11 +336,23 @@ def choose_scales(
     longest = np.argmax(n_longer <= max_longer, axis=1)
     # Far values of few rows would determine the limit of the norm.
     widths = np.maximum(widths, 2.0**longest / 4)
-    is_certain = 2 * error * np.sqrt(_N_SIZES - chosen) < 0.2 * n_rows
+    n_sizes = counts.shape[1]
+    is_certain = 2 * error * np.sqrt(n_sizes - chosen) < 0.2 * n_rows
+    is_far_certain = 2 * error * math.sqrt(n_sizes - _N_SIZES + 2) < 0.2 * n_rows
     is_spread = counts.max(axis=1) + 2 * error < 0.75 * n_rows
+    n_far = n_longer[:, _N_SIZES - 1]
+    is_narrow = n_far > max(min(max_longer, 0.2 * n_rows), 3 * error)
     # The scaled rows must be shorter than 2**26, see `Rows.rotate`.
-    scales = np.minimum(UNIT / 2 / widths, 2**11 / math.sqrt(len(counts)))
-    return np.where(is_certain & is_spread, np.maximum(scales, 1.0), 1.0)
+    largest = 2**11 / math.sqrt(len(counts)) / find_reach(rows)
+    scales = np.minimum(UNIT / 2 / widths, largest)
+    scales = np.where(is_narrow, scales, np.maximum(scales, 1.0))
+    is_scaled = is_certain & (is_spread | is_narrow)
+    return np.where(is_scaled, scales, 1.0), is_certain & is_far_certain
+
+
+def find_reach(rows: Rows) -> float:
+    """Return the largest value of centered rows in units of the distance between two bounds, at least 1."""
+    return max(int(np.max(rows.largest)) / (2 * UNIT), 1.0)
 
 
 def whiten(
@@ -324,11 +373,16 @@ def whiten(
     max_longer = 20 * math.sqrt((n_columns + 1) / mu_squared)
     limits = {"max_fraction": 0.2, "max_longer": max_longer}
     budget = PrivacyBudget("mu", mu_squared)
-    rows, middle, n_rows, error = center_rows(rows, budget, source, **limits)
+    # Clipping changes the center only, and the center does not change the coefficients.
+    near = rows.clip(UNIT)
+    _, middle, n_rows, error = center_rows(near, budget, source, **limits)
+    rows = rows.center(middle)
     n_rows = max(n_rows, 3 * error, 1.0)
 
     sizes = Noise.gaussian(mu_squared / 32, n_columns)
-    scales = choose_scales(rows, n_rows, max_longer, sizes, source)
+    scales, is_certain = choose_scales(rows, n_rows, max_longer, sizes, source)
+    # Without a certain scale, far values would shorten too many rows.
+    rows = rows.clip(np.where(is_certain, rows.largest, 2 * UNIT))
     scaled = rows if (scales == 1).all() else rows.rotate(np.diag(scales))
     norms = Noise.gaussian(mu_squared / 64)
     square, _ = choose_limit(
@@ -348,10 +402,11 @@ def whiten(
     spectral_norm = 2 * math.sqrt(n_columns) * to_row_units(noise.std) / n_rows
     damped = 64 * (variances + 1.5 * spectral_norm)
     axes = scales[:, np.newaxis] * (vectors / np.sqrt(damped)) @ vectors.T
-    # A centered row has at most two units in each column, so the new norm is below 2**26.
+    # A centered row has at most two units in each column, or the reach times as many, so the
+    # new norm is below 2**26.
     norm = float(np.linalg.norm(axes, 2)) * math.sqrt(n_columns) / 2**11
-    norm = max(norm, 1.0)
-    axes = round_axes(axes / norm)
+    norm = max(norm * find_reach(rows), 1.0)
+    axes = round_axes(axes / norm, int(np.max(rows.largest)))
     expected = (variances + spectral_norm / 2) / damped / norm**2
     covariance = (vectors * expected) @ vectors.T
     rows = rows.rotate(axes)

@@ -199,6 +199,36 @@ def test_search_spends_its_part_of_the_budget(model, bounds, epsilon, column):
 
 
 @pytest.mark.usefixtures("few_cells")
+@pytest.mark.filterwarnings("ignore:(The (limits|noise)|Without a delta):UserWarning")
+@pytest.mark.parametrize("model", [DPLinearRegression(), DPRidge()])
+@pytest.mark.parametrize(
+    ("epsilon", "bounds"),
+    diagonal(
+        [20.0, Rho(9.0, 1e-6), Mu(4.0, 1e-6)],
+        [(-60.0, 60.0), (0, 60.0), {"x": (0, 60.0), "b": (None, 60.0)}],
+    ),
+)
+def test_search_of_scales_spends_its_part_of_the_budget(model, epsilon, bounds):
+    """The division of the budget depends on a noisy test of bounds; tails beyond the limits shorten their rows."""
+    draw = np.random.default_rng(1)
+    X = pd.DataFrame({"x": draw.uniform(1, 1.2, 300), "b": draw.uniform(1, 30, 300)})
+    y = X["x"] + draw.normal(size=300)
+    # Far beyond the limits, and at both ends.
+    X.iloc[:4], y.iloc[:4] = [[60, 1], [-60, 30], [7, 1], [60, 60]], [60, -60, 60, 9]
+    estimator = clone(model).set_params(
+        epsilon=epsilon, bounds=bounds, target_bounds=(-60, 60), max_rows_per_person=2, random_state=0
+    )
+    for rows in [1, 2]:
+        replay = replay_release(
+            lambda t: clone(estimator).fit(t[["x", "b"]], t["y"]), *[X.assign(y=y)[k:] for k in (0, rows)]
+        )
+        assert replay.passed, replay.findings
+    fitted = clone(estimator).fit(X, y)
+    assert fitted.bounds_[0, 1] < 12
+    assert "(up to " in fitted.guarantee_.mechanism
+
+
+@pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize("rows", [1, 2])
 def test_choices_of_windows_are_private_for_all_small_tables(monkeypatch, rows):
     """The exact probabilities of all windows for up to four numbers, and for the same numbers and one person more."""

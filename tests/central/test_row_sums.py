@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}:UserWarning") for text 
 @pytest.fixture(autouse=True)
 def declared_limits(monkeypatch):
     """`test_limits.py` replays the search of limits, whose number of draws depends on its choices."""
-    for model in (DPPCA, DPSelectKBest):
+    for model in (DPPCA, DPSelectKBest, DPLinearRegression, DPRidge):
         monkeypatch.setattr(model, "_finds_limits_within", False)
 
 

@@ -58,8 +58,9 @@ def test_weighted_neighbors_by_record_or_person_lose_at_most_epsilon(name, n_row
         assert replay.passed, replay.findings
         used.append(replay.epsilon / replay.guarantee.epsilon)
     assert 0.42 < max(used) <= 1 + 1e-9
-    # A weight of 0 changes numbers of rows only: 7 / 32 of the squared budget for coordinates, and 11 / 60 of the rest.
-    assert used[3] < 0.61
+    # A weight of 0 changes numbers of rows only: 1 / 40 of the squared budget for the test of bounds, 7 / 32 of the
+    # rest for coordinates, and 11 / 60 of what remains.
+    assert used[3] < 0.64
 
 
 @pytest.mark.parametrize("name", list(MODELS))

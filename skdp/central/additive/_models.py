@@ -223,10 +223,8 @@ class AdditiveModel(SupervisedStatistic):
             mechanism += f", monotonic_cst={directions}"
         return Plan.from_gaussian(exact, budget, mechanism)
 
-    def _replan(
-        self, plan: Plan, rows: Batches, budget: PrivacyBudget, bounds: Any
-    ) -> Plan:
-        return self._plan(rows, budget, bounds, plan)
+    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
+        return self._plan(rows, search.rest, bounds, plan)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Merge cells into bins by noisy counts, fit a function of the bins of each column, and set attributes."""
