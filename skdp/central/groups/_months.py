@@ -101,8 +101,8 @@ def filter_months(
     >>> filter_months(months).round(1)
           count  count_std_error  count_lower  count_upper
     shop
-    a     463.0             23.5        413.2        512.7
-    b      97.7             14.1         67.9        127.5
+    a     462.9             23.5        413.1        512.7
+    b     103.8             20.5         60.4        147.2
     """
     level = check_confidence_level(confidence_level)
     if isinstance(months, DPGroupBy):
