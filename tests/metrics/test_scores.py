@@ -269,7 +269,7 @@ def test_intervals_cover_the_population(setting, prevalence):
 
 
 def test_intervals_of_few_positive_rows_cover():
-    """The AUC of 60 positive rows covered 0.89, and 0.97 at the level 0.99. A false alarm has a probability of 1e-6."""
+    """Of intervals of the AUC of 60 positive rows, 4.7 % were too high, and 0.3 % too low. False alarms: 1e-6."""
     rng, n_draws, n_bins, p = np.random.default_rng(0), 150, 32, 1 - np.exp(-1)
     noise = rng.geometric(p, (n_draws, n_bins, 2)) - rng.geometric(p, (n_draws, n_bins, 2))
     counts = []
