@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 
 from skdp._json import check_version, value_from_json, value_to_json
 from skdp.base import PathType, check_ledger
-from skdp.domain import Categories, Domain, Interval, Release
+from skdp.domain import Categories, Domain, FoundCategories, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.tables import (
@@ -632,8 +632,8 @@ def _load_domain(state: dict[str, Any]) -> Domain:
 
 def _dump_attribute(values: Categories | Interval) -> list[Any]:
     """Return the JSON of declared values, whether they are ordered and observed, and their releases."""
-    is_interval = isinstance(values, Interval)
-    content = value_to_json(values if is_interval else list(values.values))
+    is_list = not isinstance(values, Interval | FoundCategories)
+    content = value_to_json(list(values.values) if is_list else values)
     is_ordered = getattr(values, "ordered", False)
     return [content, is_ordered, values.observed, list(values.releases)]
 
@@ -642,7 +642,7 @@ def _load_attribute(state: list[Any]) -> Categories | Interval:
     """Return the declared values of a state of `_dump_attribute`."""
     content, is_ordered, is_observed, releases = state
     values = value_from_json(content)
-    if not isinstance(values, Interval):
+    if isinstance(values, list):
         values = Categories(values, ordered=is_ordered)
     if is_observed:
         values.observed = True

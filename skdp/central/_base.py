@@ -41,6 +41,13 @@ from skdp.base import (
     to_single_column,
     warn_of_release,
 )
+from skdp.central._categories import (
+    SEARCH_PART,
+    CategorySearch,
+    check_types,
+    find_undeclared,
+    plan_categories,
+)
 from skdp.central._limits import LimitSearch, plan_search
 from skdp.central._quantiles import QuantilePlan
 from skdp.central._sums import read_values
@@ -345,6 +352,16 @@ class Plan:
             self, losses=losses, mechanism=f"{search.mechanism}; {mechanism}"
         )
 
+    def after_categories(self, search: CategorySearch) -> Plan:
+        """Return the plan of a release after a search of categories, for the charge."""
+        mechanism = search.mechanism
+        if not self.free:
+            mechanism += f"; {self.mechanism or self.noises[0].name}"
+        # The threshold needs a delta, so only the total is known.
+        return replace(
+            self, losses=(), delta=search.delta, mechanism=mechanism, free=False
+        )
+
     @classmethod
     def from_quantiles(cls, quantiles: QuantilePlan) -> Plan:
         """Plan the release of quantiles of columns."""
@@ -373,6 +390,13 @@ class CentralStatistic(CentralEstimator):
     _releases_exclusions: ClassVar[bool] = False
     # True if columns have declared values of any type instead of numbers.
     _takes_categories: ClassVar[bool] = False
+    # The parameter with the values of columns; values that it omits are found with a delta. ""
+    # if they are not.
+    _found_parameter: ClassVar[str] = ""
+    # Largest number of values of a column that are found.
+    _max_found: ClassVar[int] = 1 << 20
+    # Fraction of the budget for the search of values.
+    _search_part: ClassVar[Fraction] = SEARCH_PART
     # True if ends of `bounds` that are not declared are found, with a part of the budget.
     _finds_limits: ClassVar[bool] = False
     # True if narrower limits are found within declared bounds, too.
@@ -437,11 +461,17 @@ class CentralStatistic(CentralEstimator):
             self._check_budget(), rows=max_rows, by_person=person is not None
         )
         rows = self._read(X, y, person, max_rows)
-        budget = self._choose_budget(budget, rows)
-
-        # Plan.
         handle_unknown = getattr(self, "handle_unknown", "error")
         check_choice("handle_unknown", handle_unknown, get_args(Unknown))
+
+        # Plan.
+        categories = self._plan_categories(rows, budget)
+        if categories is None:
+            total = budget = self._choose_budget(budget, rows)
+        else:
+            total, budget = categories.total, categories.rest
+            rows = replace(rows, found=categories.placeholder)
+            values = categories.count(rows)
         bounded = self._select_bounded(rows).names
         bounds = self._declared_bounds(bounded)
         search = self._plan_search(bounded, bounds, budget)
@@ -458,25 +488,82 @@ class CentralStatistic(CentralEstimator):
         # Charge.
         names = rows.names
         method = self._describe_method(bounded, described)
-        if search is None:
-            del rows  # the plan has the integers that the release requires
-        source = self._charge_plan(plan, budget, names, method)
+        if categories is not None:
+            plan = plan.after_categories(categories)
+            method["categories"] = categories.describe()
+        source = self._charge_plan(plan, total, names, method)
 
         # Release.
+        if categories is not None:
+            rows = replace(rows, found=categories.find(values, source))
         if search is not None:
             limits = search.find(rows, counts, source)
             method["limits"] = _format_ranges(bounded, limits)
             self.guarantee_ = replace(self.guarantee_, method=method)
+        if search is not None or categories is not None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first plan has warned
-                plan = self._replan(plan, rows, search, limits)
-            del rows
+                plan = self._replan(plan, rows, search or categories, limits)
+        del rows  # the plan has the integers that the release requires
         self._release(plan, source)
         if limits is None:
             self.__dict__.pop("bounds_", None)  # of an earlier fit
         else:
             self.bounds_ = limits
         return self
+
+    def _plan_categories(
+        self, rows: Batches, budget: PrivacyBudget
+    ) -> CategorySearch | None:
+        """Plan the search of the categories that are not declared; None if all are declared."""
+        columns = self._select_undeclared(rows)
+        if not columns.names:
+            return None
+        delta = check_delta(getattr(self, "delta", 0))
+        given = parse_budget(self.epsilon)
+        parameter = self._found_parameter
+        if given.given is not None or not delta:
+            declared = getattr(self, parameter)
+            got = "None" if declared is None else f"values of {list(declared)}"
+            raise ValueError(
+                f"`{parameter}` must declare the values of columns "
+                f"{list(columns.names)}, got {got}. Declare them, or set `delta` in "
+                "(0, 1), with a number as epsilon: values of many rows are then found."
+            )
+        check_types(columns.table, parameter)
+        total = replace(given, rows=budget.rows, by_person=budget.by_person)
+        if self._delta_is_for_noise:
+            # Rounded down, because the threshold has exactly half of delta.
+            half = Mu.of(self.epsilon, math.nextafter(float(delta / 2), 0))
+            budget = replace(budget, amount=half.amount, given=half)
+        return plan_categories(
+            columns.names,
+            self._choose_budget(budget, rows),
+            total,
+            delta,
+            part=self._search_part,
+            max_values=self._max_found,
+        )
+
+    def _select_undeclared(self, rows: Batches) -> Batches:
+        """Select the columns whose categories are not declared."""
+        names: list[Any] = []
+        if self._found_parameter:
+            columns = self._select_categories(rows)
+            declared = getattr(self, self._found_parameter)
+            check_declared_columns(declared, columns.names, self._found_parameter)
+            names = find_undeclared(columns.table, declared)
+        return rows.select(names)
+
+    @property
+    def _finds_all_categories(self) -> bool:
+        """True if the categories of all columns are found, so that every value has one."""
+        declared: Any = getattr(self, self._found_parameter, self)
+        return declared is None and bool(getattr(self, "delta", 0))
+
+    def _select_categories(self, rows: Batches) -> Batches:
+        """Select the columns of categories."""
+        return rows
 
     def _plan_search(
         self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
@@ -582,7 +669,8 @@ class CentralStatistic(CentralEstimator):
     def _allows_missing(self) -> bool:
         """Return True if X may have missing values."""
         if self._takes_categories:
-            return getattr(self, "handle_unknown", "error") == "ignore"
+            is_ignored = getattr(self, "handle_unknown", "error") == "ignore"
+            return is_ignored or self._finds_all_categories
         return self._takes_missing
 
     def __sklearn_tags__(self) -> Tags:
@@ -608,7 +696,7 @@ class CentralStatistic(CentralEstimator):
         raise NotImplementedError
 
     def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
-        """Plan again with the bounds that were found; `plan` has the placeholder."""
+        """Plan again with the bounds or categories that were found; `plan` has the placeholder."""
         return self._plan(rows, search.rest, bounds)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

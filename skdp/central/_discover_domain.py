@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from functools import partial
@@ -24,6 +23,12 @@ from skdp.base import (
     has_float_resolution,
 )
 from skdp.central._base import charge
+from skdp.central._categories import (
+    choose_noise,
+    count_texts,
+    draw_frequent,
+    find_threshold,
+)
 from skdp.central._limits import LimitSearch, NoisyCounts, Start
 from skdp.central.statistics import (
     Batches,
@@ -42,7 +47,6 @@ from skdp.domain import (
     Interval,
     domains_of_dtypes,
 )
-from skdp.exact import exp_minus_bounds
 from skdp.privacy import (
     Loss,
     PrivacyBudget,
@@ -50,7 +54,6 @@ from skdp.privacy import (
     check_delta,
     check_epsilon,
     gaussian_loss,
-    largest_mu,
 )
 from skdp.randomness import ByteSource, check_size, uniform_integers
 from skdp.readers import open_large
@@ -59,11 +62,9 @@ from skdp.tables import (
     ColumnError,
     Table,
     has_integer_dtype,
-    is_missing,
     name_of_dtype,
     to_dates,
     to_numbers,
-    to_object_list,
     type_of_column,
 )
 
@@ -226,7 +227,10 @@ def discover_domain(
     if types:
         located = search.locate(rows, number_counts, source)
         found |= find_intervals(types, located, source)
-    found |= find_texts(text_counts, parts.text_noise, parts.threshold, source)
+    for name, by_text in text_counts.items():
+        frequent = draw_frequent(by_text, parts.text_noise, parts.threshold, source)
+        if frequent.keys() - {None}:
+            found[name] = Categories(list(frequent))
     _warn_of_missing_columns([name for name in names if name not in found])
     domain = Domain({name: found[name] for name in names if name in found})
     words = uniform_integers(source, 1 << 32, 4)
@@ -312,39 +316,6 @@ def _read_numbers(table: Table, *, types: Mapping[Any, str]) -> list[Floats]:
     return columns
 
 
-def count_texts(table: Table, *, strict: bool = False) -> list[Counter[str | None]]:
-    """Count the strings and missing values of each column of a table; other objects are an error if `strict`.
-
-    The error reveals that such a record exists.
-    """
-    counts = list(map(_count_texts, table.columns))
-    for name, column, counted in zip(table.names, table.columns, counts, strict=True):
-        if strict and counted.total() < len(column):
-            raise ValueError(
-                f"Column {name!r} must have text, got other Python objects. Convert "
-                "numbers and dates to text, or set handle_unknown='ignore' to exclude "
-                "rows with other objects."
-            )
-    return counts
-
-
-def _count_texts(column: Any) -> Counter[str | None]:
-    """Count strings and missing values; ignore other objects."""
-    # Methods of subclasses of str are not called, because they may run any code.
-    values = to_object_list(column)
-    if set(map(type, values)) <= {str, float, type(None)}:
-        pairs: Iterable[tuple[Any, int]] = Counter(values).items()
-    else:
-        pairs = ((value, 1) for value in values)
-    counts: Counter[str | None] = Counter()
-    for value, n in pairs:
-        if issubclass(type(value), str):
-            counts[str.__str__(value)] += n
-        elif is_missing(value):
-            counts[None] += n
-    return counts
-
-
 # Planning and releasing
 
 
@@ -371,7 +342,7 @@ def _divide_budget(
 ) -> _Parts:
     """Divide the budget among the columns of numbers and strings, each of which gets an equal fraction."""
     n_columns = n_numeric + n_texts
-    budget = _choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
+    budget = choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
     is_laplace = budget.kind == "epsilon"
     # A record changes one count of each column of strings by 1, so the sensitivity in L1
     # norm and in squared L2 norm is the number of columns.
@@ -382,7 +353,7 @@ def _divide_budget(
         delta = Fraction(0) if is_laplace else delta
         loss = budget.loss() if is_laplace else gaussian_loss(budget.mu_squared)
         return _Parts(for_numbers, text_noise, 0, delta, (loss,))
-    # Gaussian noise uses the other half of delta, see `_choose_noise`.
+    # Gaussian noise uses the other half of delta, see `choose_noise`.
     threshold_delta = delta if is_laplace else delta / 2
     threshold = find_threshold(text_noise, budget.rows, n_texts, threshold_delta)
     return _Parts(for_numbers, text_noise, threshold, delta, ())
@@ -432,44 +403,6 @@ def find_intervals(
     return intervals
 
 
-def find_texts(
-    columns: Mapping[Any, Counter[str | None]],
-    noise: Noise,
-    threshold: int,
-    source: ByteSource,
-) -> dict[Any, Categories]:
-    """Find strings whose noisy counts are at least the threshold; a column without any is excluded."""
-    found = {}
-    for name, counts in columns.items():
-        texts = sort_texts(counts)
-        noisy = np.array([counts[text] for text in texts], np.int64)
-        noisy = noisy + noise.draw(source, len(texts))
-        is_frequent = noisy >= threshold
-        frequent = [texts[index] for index in np.flatnonzero(is_frequent)]
-        if any(text is not None for text in frequent):
-            found[name] = Categories(frequent)
-    return found
-
-
-def sort_texts(texts: Iterable[str | None]) -> list[str | None]:
-    """Sort strings by the alphabet, which does not depend on the rows, with missing last."""
-    return sorted(texts, key=lambda text: (text is None, text or ""))
-
-
-def _choose_noise(
-    budget: PrivacyBudget, delta: Fraction, n_columns: int
-) -> PrivacyBudget:
-    """Return the budget in epsilon, or in mu if Gaussian noise of (epsilon, delta) is smaller."""
-    if not delta:
-        return budget
-    mu = Fraction(largest_mu(budget.amount, delta))
-    gaussian = replace(budget, kind="mu", amount=mu**2)
-    budgets = (budget, gaussian)
-    return min(
-        budgets, key=lambda each: Noise.from_budget(each, n_columns, n_columns).std
-    )
-
-
 def make_interval(type_: str, low: float, high: float, has_missing: bool) -> Interval:
     """Return an `Interval` from `low` to `high`, with bins for dates.
 
@@ -486,71 +419,3 @@ def make_interval(type_: str, low: float, high: float, has_missing: bool) -> Int
     last = min(max(last, first + 1), MAX_DAY)
     days = np.array([first, last], "datetime64[D]").tolist()
     return Interval(*days, bins=min(10, last - first + 1), missing=has_missing)
-
-
-# The threshold of strings
-
-
-def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
-    """Return the smallest safe threshold for noisy counts of strings.
-
-    With probability at least 1 - delta, the noisy counts of all strings that occur only in the rows of one person are
-    below the threshold. A person has at most `n_rows` rows, and there are `n_columns` columns of strings.
-    """
-
-    # Let a table lack, and its neighbor have, a person with m_v rows of string v, up to
-    # k in each column; let z be the noise of a count, and G(y) = P(z >= y).
-    #
-    # *Old strings, in both tables.* Their release is a function of noisy counts, which are
-    # private by themselves, with epsilon (and a fraction of delta).
-    #
-    # *New strings, in the neighbor only.* The first table releases none. The second releases
-    # none with probability Q, for any outcome of the old strings. If p and p' are the
-    # probabilities of a set of outcomes among the old strings, the second table has these
-    # outcomes with a probability between
-    #     Q p'  and  Q p' + 1 - Q,
-    # so both directions hold with delta = 1 - Q (more than the delta of the noise):
-    #     Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)
-    #     p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)
-    #
-    # *The worst person.* 1 - Q is at most the sum of G(t - m_v) over all new strings, for a
-    # threshold t. G is convex for nonnegative arguments. So among all divisions of the k
-    # rows of a column into j new strings, the sum is largest with one string of k - j + 1 rows
-    # and j - 1 strings of one row: G(t - k + j - 1) + (j - 1) G(t - 1). This is convex in j,
-    # so the maximum is at one string with k rows, or at k strings with one row each.
-    def is_safe(threshold: int) -> bool:
-        one_text = _bound_tail(noise, threshold - n_rows, delta)
-        many_texts = n_rows * _bound_tail(noise, threshold - 1, delta)
-        return n_columns * max(one_text, many_texts) <= delta
-
-    too_low, high = n_rows, n_rows + 1
-    while not is_safe(high):
-        too_low, high = high, 2 * high
-    while high - too_low > 1:
-        middle = (high + too_low) // 2
-        too_low, high = (too_low, middle) if is_safe(middle) else (middle, high)
-    return high
-
-
-def _bound_tail(noise: Noise, distance: int, delta: Fraction) -> Fraction:
-    """Return an upper bound of the probability that noise is at least `distance` > 0.
-
-    Its rounding error is below 2**-60 times `delta`.
-    """
-    # `exp_minus_bounds(x, bits)` returns integers below and above ``e**-x * 2**bits``.
-    bits = 64 + (delta.denominator // delta.numerator).bit_length()
-    denominator = 1 << bits
-    if not noise.is_gaussian:
-        # Discrete Laplace noise: a**distance / (1 + a), with a = e**(-1 / scale).
-        _, upper_power = exp_minus_bounds(distance / noise.scale, bits)
-        lower_base, _ = exp_minus_bounds(1 / noise.scale, bits)
-        return Fraction(upper_power, denominator + lower_base)
-    # Rounded noise is at least the distance if normal noise is at least the distance minus
-    # 1 / 2. For y standard deviations, the probability is at most e**(-y**2 / 2) / 2. The
-    # scale of Gaussian noise is its variance.
-    exponent = (distance - Fraction(1, 2)) ** 2 / (2 * noise.scale)
-    # Rounding the exponent down makes the bound larger, and shortens the fraction.
-    _, upper_power = exp_minus_bounds(
-        Fraction(math.floor(exponent * denominator), denominator), bits
-    )
-    return Fraction(upper_power, 2 * denominator)

@@ -1,29 +1,18 @@
-"""Encoders of declared categories: indicators, and private means of a target."""
+"""Encoders of categories: indicators, and private means of a target."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
-from skdp.base import (
-    TableLike,
-    apply_set_output,
-    check_choice,
-    check_input,
-    check_names,
-    parse_bounds,
-    parse_ends,
-    restore_on_error,
-)
+from skdp.base import check_choice, parse_bounds, parse_ends
 from skdp.central._base import CentralTransformer, Plan, Unknown, check_unique_names
 from skdp.central._limits import LimitSearch
 from skdp.central._sums import GRID, from_grid, shrink_shifts, sum_by_cells
@@ -35,23 +24,29 @@ from skdp.central.statistics import (
     encode_declared,
     to_float,
 )
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.privacy import Mu, PrivacyBudget, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
-from skdp.readers import open_large
 from skdp.tables import Table, to_objects
 
 
-class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Encode each category of a domain as a column of 0 and 1.
+class DPOneHotEncoder(CentralTransformer):
+    """Encode each category as a column of 0 and 1; categories are declared, or found with differential privacy.
 
-    Like scikit-learn's `OneHotEncoder` with declared categories. `fit` reads no value and uses no budget. If the domain
-    is from `discover_domain`, `privacy_statement` includes its guarantee.
+    With declared categories, it is like scikit-learn's `OneHotEncoder`: `fit` reads no value and uses no budget. If the
+    domain is from `discover_domain`, `privacy_statement` includes its guarantee.
 
     Parameters
     ----------
+    epsilon : float, default=1.0
+        Privacy loss of categories that are found, in all columns together, finite and > 0.
+    delta : float, default=0.0
+        Failure probability of categories that are found: an upper bound of the probability that a value of one person
+        only is found.
     categories : list of array-like, mapping, Domain or Interval, default=None
         Values of each column, as the `domain` of `DPHistogram`. None among the values declares missing as a category.
+        With a `delta`, values of columns without a declaration are found: texts, whole numbers, booleans and missing
+        values of many rows. All other values are the category "(other)".
     drop : {None, "first"}, default=None
         "first" drops the first category of each column. All indicators of a column add up to 1, so the coefficients of
         a regression are only defined without one of them.
@@ -59,6 +54,13 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         How `transform` handles any other value: "error" raises `ValueError`, which reveals that there is such a value;
         "ignore" encodes it as 0 in all columns. Use "ignore" for the categories of `discover_domain`, which excludes
         rare values.
+    max_rows_per_person : int, default=1
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
+    ledger : PrivacyLedger, optional
+        Ledger that `fit` charges before it draws noise.
+    random_state : None or int, default=None
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -67,7 +69,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     domain_ : Domain
         The same as a domain.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`: epsilon is 0.
+        Guarantee of `fit`: epsilon is 0 if all categories are declared.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of str
@@ -75,111 +77,86 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    discover_domain : Find the categories that many records share.
+    discover_domain : Find the categories that many records share, and bounds of numbers.
     DPTargetEncoder : One column for many categories.
     sklearn.preprocessing.OneHotEncoder : Infers categories from the data by default.
 
     Notes
     -----
-    **Privacy.** `fit` reads no value. **The output of** `transform` **is not private**: each of its rows is a function
+    **Privacy.** With declared categories, `fit` reads no value. Otherwise, central model: the curator of the table is
+    trusted. Adding or removing a record changes the distribution of the fitted attributes by at most (epsilon, delta):
+    the counts of all values get noise, and the values whose noisy counts reach a threshold are found
+    (:doc:`/guarantees/statistics`). **The output of** `transform` **is not private**: each of its rows is a function
     of the input row, without noise. Not covered: an error reveals that a value is undeclared.
 
     Examples
     --------
-    >>> from skdp import DPOneHotEncoder, discover_domain
+    >>> from skdp import DPOneHotEncoder
     >>> from skdp.datasets import load_adult
     >>> people = load_adult().data[["sex", "workclass"]]
-    >>> domain = discover_domain(people, epsilon=1.0, delta=1e-6, random_state=0)
-    >>> encoder = DPOneHotEncoder(categories=domain, handle_unknown="ignore").fit(people)
+    >>> encoder = DPOneHotEncoder(epsilon=1.0, delta=1e-6, random_state=0).fit(people)
     >>> encoder.get_feature_names_out()[[0, 1, -2, -1]].tolist()
-    ['sex_Female', 'sex_Male', 'workclass_State-gov', 'workclass_None']
-    >>> encoder.guarantee_.epsilon
+    ['sex_Female', 'sex_Male', 'workclass_None', 'workclass_(other)']
+    >>> declared = {"sex": ["Female", "Male"], "workclass": ["Private", None]}
+    >>> DPOneHotEncoder(categories=declared).fit(people).guarantee_.epsilon
     0.0
     """
 
-    # The output is a function of private rows.
-    protects_rows = False
+    _takes_categories = True
+    _found_parameter = "categories"
+    _search_part = Fraction(1)  # there is no other part
 
     def __init__(
         self,
+        epsilon: float = 1.0,
         *,
+        delta: float = 0.0,
         categories: DomainLike | None = None,
         drop: Literal["first"] | None = None,
         handle_unknown: Unknown = "error",
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
     ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
         self.categories = categories
         self.drop = drop
         self.handle_unknown = handle_unknown
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
 
-    @restore_on_error
-    def fit(self, X: TableLike, y: Any = None) -> Self:
-        """Fit the encoder to the columns of X, without reading values.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Table with the columns to encode. No value is read.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted encoder.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a column is not declared, or a parameter is out of range.
-        """
-        large = open_large(X)
-        columns = X if large is None else large.template
-        table = check_input(self, columns, reset=True, min_rows=0)
-        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Check the parameters and the declared categories; nothing remains to be measured."""
         if self.drop is not None:
             check_choice("drop", self.drop, ("first",))
-        domain = declared_domain(table, self.categories, "categories")
-        self.domain_ = domain
-        self.categories_ = [to_objects(domain[name].labels) for name in domain.columns]
-        self._output_names(domain.columns)  # raises an error for equal names
-        self.guarantee_ = PrivacyGuarantee(
-            0.0,
-            relation="add_remove",
-            trust="central",
-            scope=table.names,
-            mechanism="declared categories",
-        )
-        return self
+        plan = self._replan(Plan(), rows, None, bounds)
+        check_unique_names(_list_names(plan.exact.items(), self.drop))
+        return plan
 
-    def transform(self, X: TableLike) -> Any:
-        """Encode the rows of a table.
+    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
+        declared = rows.add_found(self.categories)
+        domain = declared_domain(rows.table, declared, "categories")
+        return Plan(domain, mechanism="declared categories", free=True)
 
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Rows with the columns of `fit`.
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Set the categories."""
+        self.domain_ = plan.exact
+        values = self.domain_.values()
+        self.categories_ = [to_objects(categories.labels) for categories in values]
 
-        Returns
-        -------
-        same type as X
-            Columns of 0 and 1, which are as sensitive as X.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If X has other columns, or an undeclared value unless `handle_unknown="ignore"`.
-        """
-        check_is_fitted(self)
-        table = check_input(self, X, reset=False, min_rows=0)
-        check_names(self, table, self.domain_.columns)
+    def _transform_table(self, table: Table) -> Sequence[Any]:
+        """Return the indicators of the categories of all columns."""
         codes = encode_declared(table, self.domain_, self.handle_unknown)
         indicators: list[NDArray[Any]] = []
         for column, size in zip(codes, self.domain_.sizes, strict=True):
             kept = np.arange(0 if self.drop is None else 1, size)[:, np.newaxis]
             indicators += list((kept == column).astype(float))
-        return apply_set_output(
-            self, table.rebuild(indicators, self._output_names(self.domain_.columns))
-        )
+        return indicators
+
+    def _output_names(self) -> Sequence[Any]:
+        return _name_indicators(self.domain_.items(), self.drop)
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
@@ -197,30 +174,47 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             ``<column>_<category>`` for each category.
         """
         columns = super().get_feature_names_out(input_features)
-        return to_objects(self._output_names(columns))
-
-    def _output_names(self, columns: Sequence[Any]) -> list[str]:
-        """Return the name of the output column of each category of some columns."""
-        names = []
-        for column, labels in zip(columns, self.categories_, strict=True):
-            kept = labels if self.drop is None else labels[1:]
-            names += [f"{column}_{label}" for label in kept]
-        check_unique_names(names)
-        return names
+        attributes = self.domain_.values()
+        return to_objects(
+            _name_indicators(zip(columns, attributes, strict=True), self.drop)
+        )
 
     def _planned_guarantee(self) -> PrivacyGuarantee:
+        planned = super()._planned_guarantee()
+        if planned.delta:
+            return planned
         return PrivacyGuarantee(0.0, relation="add_remove", trust="central")
 
-    def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
-        """Return True if `fit` may state this guarantee."""
-        return not guarantee.epsilon and not guarantee.delta
+    def _is_free(self, names: Sequence[Any]) -> bool:
+        return True  # dtypes may declare categories
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = True
-        tags.input_tags.allow_nan = self.handle_unknown != "error"
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _list_names(
+    attributes: Iterable[tuple[Any, Categories | Interval]], drop: str | None
+) -> list[str]:
+    """Return ``<column>_<category>`` for each category of columns, given as pairs of names and values."""
+    names = []
+    for column, values in attributes:
+        kept = values.labels if drop is None else values.labels[1:]
+        names += [f"{column}_{label}" for label in kept]
+    return names
+
+
+def _name_indicators(
+    attributes: Iterable[tuple[Any, Categories | Interval]], drop: str | None
+) -> list[str]:
+    """Return the name of the output column of each category; equal names of found categories get underscores."""
+    names: dict[str, None] = {}
+    for name in _list_names(attributes, drop):
+        while name in names:
+            name += "_"
+        names[name] = None
+    return list(names)
 
 
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
@@ -233,9 +227,14 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian.
+    delta : float, default=0.0
+        Failure probability of categories that are found: an upper bound of the probability that a value of one person
+        only is found. It is not spent if all categories are declared.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge, or
-        found by `discover_domain`. None among the values declares missing as a category.
+        found by `discover_domain`. None among the values declares missing as a category. With a `delta`, values of
+        columns without a declaration are found with a fifth of the budget: texts, whole numbers, booleans and missing
+        values of many rows. All other values are the category "(other)".
     bounds : pair of float, or Domain, optional
         The smallest and largest value of the target, from public knowledge: (0, 1) for a class that is 0 or 1; None, or
         an end that is None, if there is none. Except for (0, 1), narrower limits are found with a fifth of the budget,
@@ -283,8 +282,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     changes the distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``.
     The number of rows is protected too, and an empty table is allowed. **The output of** `transform` **is not
     private**: each of its rows is a function of the input row, without noise. Limits are found by a choice among public
-    windows and by noisy counts (:doc:`/guarantees/statistics`). Not covered: an error reveals that a
-    value is undeclared, or that the target has a missing one.
+    windows and by noisy counts (:doc:`/guarantees/statistics`). With categories that are found, the guarantee is
+    ``(epsilon, delta)``: a value that only one person has is found with a probability of at most delta. Not covered: an
+    error reveals that a value is undeclared, or that the target has a missing one.
 
     For each category, the sums of the distances of the target to both bounds are released. In each of d
     columns, a record adds two nonnegative numbers to one category, whose sum is the width of the bounds. Exactly drawn
@@ -316,9 +316,10 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     epsilon = 1, central model, adding or removing one record's values of: workclass, income, NOT SECURE: ...
     """
 
-    # There is no delta.
+    # Delta is for categories that are found.
     _delta_is_for_noise = False
     _takes_categories = True
+    _found_parameter = "categories"
     _finds_limits = True
     _finds_limits_within = True
 
@@ -326,6 +327,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
+        delta: float = 0.0,
         categories: DomainLike | None = None,
         bounds: tuple[float, float] | Domain | None = None,
         handle_unknown: Unknown = "error",
@@ -334,6 +336,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
+        self.delta = delta
         self.categories = categories
         self.bounds = bounds
         self.handle_unknown = handle_unknown
@@ -364,7 +367,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         bound.
         """
         bounds = parse_bounds(bounds, rows.names[-1:])
-        domain = declared_domain(rows.features.table, self.categories, "categories")
+        declared = rows.features.add_found(self.categories)
+        domain = declared_domain(rows.features.table, declared, "categories")
         # A record changes two numbers of each of d columns, together by `2 * GRID`: this
         # is its change in L1 norm, and a bound in L2 norm.
         d = len(domain.columns)

@@ -120,11 +120,14 @@ class DPCategoricalNB(NaiveBayes):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, default=0.0
-        Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
-        pure epsilon: from about nine columns at an epsilon of 1 and a delta of 1e-6. 0 for pure privacy.
+        Failure probability for a numeric `epsilon`. It is spent if categories are found, or if Gaussian noise is
+        smaller than the noise for a pure epsilon: from about nine columns at an epsilon of 1 and a delta of 1e-6. 0 for
+        pure privacy.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge.
-        None among the values declares missing as a category; an `Interval` makes bins of numbers.
+        None among the values declares missing as a category; an `Interval` makes bins of numbers. With a `delta`,
+        values of columns without a declaration are found with a fifth of the budget: texts, whole numbers, booleans and
+        missing values of many rows. All other values are the category "(other)".
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -172,8 +175,9 @@ class DPCategoricalNB(NaiveBayes):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     Predictions are post-processing and use no budget, but a prediction for a row of the table is computed from this
-    row. The number of rows is protected too, and an empty table is allowed. Not covered: an error reveals that a value
-    or a class is not declared.
+    row. The number of rows is protected too, and an empty table is allowed. A value that only one person has is found
+    as a category with a probability of at most delta (:doc:`/guarantees/statistics`). Not covered: an error reveals
+    that a value or a class is not declared.
 
     For each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
     counts by 1. All counts together are protected by exactly drawn Laplace noise of scale d / epsilon, or by Gaussian
@@ -200,6 +204,7 @@ class DPCategoricalNB(NaiveBayes):
 
     feature_log_prob_: list[Floats]
     _takes_categories = True
+    _found_parameter = "categories"
 
     def __init__(
         self,
@@ -229,8 +234,9 @@ class DPCategoricalNB(NaiveBayes):
         """Count the rows of each class by the value of each column, and compute the noise of these tables."""
         columns = rows.features
         classes = Classes(rows, self.classes)
-        declared = declared_domain(columns.table, self.categories, "categories")
-        attributes = {name: declared[name] for name in columns.names}
+        declared = columns.add_found(self.categories)
+        found = declared_domain(columns.table, declared, "categories")
+        attributes = {name: found[name] for name in columns.names}
         domain = Domain(attributes | {rows.names[-1]: classes.attribute})
         n_columns = len(columns.names)
         pairs = [(column, n_columns) for column in range(n_columns)]

@@ -43,6 +43,9 @@ class SupervisedStatistic(CentralStatistic):
 
     _delta_is_for_noise = True
 
+    def _select_categories(self, rows: Batches) -> Batches:
+        return rows.features
+
     @restore_on_error
     def fit(
         self,

@@ -18,6 +18,7 @@ from skdp.domain._attributes import (
     describe_interval,
     name_column_in_errors,
 )
+from skdp.domain._found_categories import FoundCategories
 from skdp.tables import (
     drop_missing,
 )
@@ -25,7 +26,7 @@ from skdp.tables import (
 # Keys of a file.
 _KEYS = {"columns", "constraints", "derived", "guarantee"}
 # Keys of the table of a column with a list of values, and of a column with bins.
-_VALUES_KEYS = {"values", "missing", "ordered"}
+_VALUES_KEYS = {"values", "missing", "ordered", "other"}
 _INTERVAL_KEYS = {"edges", "low", "high", "bins", "missing", "real", "decimals"}
 _TABLES = "a domain file must have a table [columns.NAME] for each column"
 _EXPECTED = "a column has `values`, or `low`, `high` and `bins`, or `edges`"
@@ -82,13 +83,16 @@ def write_toml(
 
 def _describe_categories(attribute: Categories) -> dict[str, Any]:
     """Return the table of a column with a list of values in a domain file."""
-    values = drop_missing(attribute.values)
-    table: dict[str, Any] = {"values": values}
+    has_other = isinstance(attribute, FoundCategories)
+    values = attribute.values[:-1] if has_other else attribute.values
+    table: dict[str, Any] = {"values": drop_missing(values)}
     # TOML has no null.
-    if None in attribute.values[:-1]:
+    if None in values[:-1]:
         raise ValueError("None must be the last value in a domain file.")
-    if attribute.values[-1] is None:
+    if None in values:
         table["missing"] = True
+    if has_other:
+        table["other"] = True
     if attribute.ordered:
         table["ordered"] = True
     return table
@@ -206,4 +210,6 @@ def _parse_column(table: Any) -> Categories | Interval:
         raise TypeError(f"`missing` must be true or false, got {has_missing!r}.")
     if has_missing:
         values = [*values, None]
+    if table.get("other"):
+        return FoundCategories(values)
     return Categories(values, ordered=table.get("ordered", False))

@@ -517,7 +517,7 @@ def test_estimators_ignore_columns_outside_their_table(make, columns):
     np.testing.assert_array_equal(*map(np.asarray, drawn))
     # Synthesizers find the limits of numbers.
     height = "tall" if hasattr(wide, "sample") else 1.0
-    with pytest.raises(ValueError, match=r"\['height'\].* The Domain declares \['job', 'age', 'sex', 'x'\]"):
+    with pytest.raises(ValueError, match=r"\['height'\].* \['job', 'age', 'sex', 'x'\]"):
         make(WIDE).fit(people.assign(height=height))
 
 

@@ -37,12 +37,8 @@ from skdp.central._base import (
     check_declared_columns,
     check_unique_names,
 )
-from skdp.central._discover_domain import (
-    count_texts,
-    find_threshold,
-    find_types,
-    sort_texts,
-)
+from skdp.central._categories import count_texts, find_threshold, sort_texts
+from skdp.central._discover_domain import find_types
 from skdp.central._limits import LimitSearch
 from skdp.central._quantiles import (
     QuantilePlan,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -14,7 +14,8 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from skdp._arrays import Indices, Integers, Mask
-from skdp.base import check_same_order
+from skdp.base import check_same_order, name_declared
+from skdp.domain import Categories
 from skdp.readers import LargeTable, ValueCounts
 from skdp.tables import (
     ColumnError,
@@ -64,6 +65,8 @@ class Batches:
     # The number of rows of each person, before rows were excluded; None without persons, or
     # if the estimator does not release the fraction of excluded rows.
     rows_by_person: Integers | None = None
+    # The categories of columns whose values are found, not declared.
+    found: Mapping[Any, Categories] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[Any, ...]:
@@ -89,6 +92,12 @@ class Batches:
         """The last column."""
         table = Table(self.names[-1:], self.table.columns[-1:], self.table.native)
         return replace(self, table=table)
+
+    def add_found(self, declared: Any) -> Any:
+        """Add the categories that are found to the declared values of a parameter."""
+        if not self.found:
+            return declared
+        return {**name_declared(self.names, declared), **self.found}
 
     def add_up(self, sums_of: SumsOf) -> list[Integers]:
         """Sum integers over all rows: `sums_of` returns the sums over the rows of a table."""

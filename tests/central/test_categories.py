@@ -1,0 +1,322 @@
+"""Categories that a release finds: the distribution of tiny releases is enumerated, hostile values, and mistakes."""
+
+import itertools
+import math
+import pickle
+from datetime import date
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdp import (
+    Domain,
+    DPCategoricalNB,
+    DPOneHotEncoder,
+    DPTargetEncoder,
+    PrivacyLedger,
+    load,
+    privacy_statement,
+    save,
+)
+from skdp.privacy import BudgetExceeded, Rho
+from skdp.testing import replay_release
+from tests.conftest import often
+
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
+OTHER = "(other)"
+NOTHING = "ignore:No value of columns"
+N = 1200
+rng = np.random.default_rng(0)
+ROWS = pd.DataFrame(
+    {
+        "job": rng.choice(["clerk", "nurse", None], N),
+        "floor": rng.integers(0, 3, N),
+        "owns": rng.random(N) < 0.5,
+    }
+)
+ILL = pd.Series(rng.integers(0, 2, N), name="ill")
+
+MODELS = {
+    "indicators": lambda **given: DPOneHotEncoder(**given),
+    "means": lambda **given: DPTargetEncoder(bounds=(0, 1), **given),
+    "bayes": lambda **given: DPCategoricalNB(classes=[0, 1], **given),
+}
+
+
+def make(model, **given):
+    return MODELS[model](**{"epsilon": 4.0, "delta": 1e-6, "random_state": 0} | given)
+
+
+def find(fitted, name="job"):
+    return fitted.domain_[name].values
+
+
+def make_column(values):
+    column = np.empty(len(values), object)
+    column[:] = values
+    return pd.DataFrame({"job": pd.Series(column, dtype=object)})
+
+
+# Enumeration.
+
+
+def enumerate_releases(monkeypatch, counts, epsilon, delta, k, largest):
+    """Return the probability of each set of categories, for all noise up to `largest`, and of larger noise."""
+    a = math.exp(-epsilon / k)
+    rows = make_column(np.repeat([*counts], [*counts.values()]).tolist())
+    model = DPOneHotEncoder(epsilon, delta=delta, max_rows_per_person=k)
+    distribution = {}
+    for noise in itertools.product(range(-largest, largest + 1), repeat=len(counts)):
+        replaced = "skdp.central.statistics._calibrated_noise.discrete_laplace"
+        draw = np.array(noise, np.int64)
+        monkeypatch.setattr(replaced, lambda source, scale, n, z=draw: z)
+        outcome = find(model.fit(rows))
+        weight = math.prod((1 - a) / (1 + a) * a ** abs(z) for z in noise)
+        distribution[outcome] = distribution.get(outcome, 0.0) + weight
+    return distribution, 1 - sum(distribution.values())
+
+
+def find_delta(first, second, epsilon):
+    """Return the smallest delta of two distributions for an epsilon."""
+    return sum(max(p - math.exp(epsilon) * second.get(outcome, 0.0), 0.0) for outcome, p in first.items())
+
+
+NEIGHBORS = [
+    ({"a": 2}, {"a": 2, "b": 1}, 1),  # a value of one person
+    ({"a": 2}, {"a": 3}, 1),
+    ({"a": 2}, {"a": 2, None: 1}, 1),
+    ({}, {"a": 1, "b": 1}, 2),  # two values of one person
+    ({"a": 1}, {"a": 2, "b": 1}, 2),  # an old and a new value
+    ({}, {"a": 2}, 2),
+]
+
+
+@pytest.mark.filterwarnings(NOTHING)
+@pytest.mark.parametrize("case", often(NEIGHBORS, NEIGHBORS[:1] + NEIGHBORS[3:]), ids=str)
+def test_distributions_of_neighbors_are_within_epsilon_and_delta(monkeypatch, case):
+    without, with_person, k = case
+    epsilon, delta, largest = 3.0 * k, 0.01, 4
+    tables = [enumerate_releases(monkeypatch, counts, epsilon, delta, k, largest) for counts in (without, with_person)]
+    (first, rest), (second, other_rest) = tables
+    assert max(rest, other_rest) < 4e-5
+    for one, other in ((first, second), (second, first)):
+        assert find_delta(one, other, epsilon) <= delta + rest + other_rest
+
+
+@pytest.mark.filterwarnings(NOTHING)
+def test_threshold_is_the_smallest(monkeypatch):
+    """One less, and a value of one person is found with a larger probability than delta."""
+    find_threshold = "skdp.central._categories.find_threshold"
+    original = pytest.importorskip("skdp.central._categories").find_threshold
+    monkeypatch.setattr(find_threshold, lambda *given: original(*given) - 1)
+    without, with_person, k = NEIGHBORS[0]
+    first, second = (enumerate_releases(monkeypatch, c, 3.0, 0.01, k, 3)[0] for c in (without, with_person))
+    assert find_delta(second, first, 3.0) > 0.01
+
+
+@pytest.mark.filterwarnings(NOTHING)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("k", [1, 3])
+def test_replayed_neighbors_are_within_epsilon(model, k):
+    """All rows of a person have a value that others have; new values are covered by the enumeration."""
+    table = ROWS.assign(ill=ILL)
+    person = table.iloc[[5] * k]
+    target = (lambda t: ()) if model == "indicators" else (lambda t: (t["ill"],))
+
+    def release(given):
+        return make(model, max_rows_per_person=k).fit(given.drop(columns="ill"), *target(given))
+
+    replay = replay_release(release, pd.concat([table, person], ignore_index=True), table)
+    assert replay.findings == ()
+    assert 0.5 < replay.epsilon / replay.guarantee.epsilon <= 1 + 1e-9
+
+
+# Categories.
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_texts_numbers_booleans_and_missing_values_are_found(model):
+    rare = ROWS.copy()
+    rare.loc[0, "job"] = "pilot"
+    fitted = make(model).fit(rare, ILL)
+    assert find(fitted) == ("clerk", "nurse", None, OTHER)
+    assert find(fitted, "floor") == ("0", "1", "2", OTHER)
+    assert find(fitted, "owns") == ("False", "True", OTHER)
+    assert (fitted.guarantee_.epsilon, fitted.guarantee_.delta) == (4.0, 1e-6)
+    described = dict(fitted.guarantee_.method)["categories"]
+    assert described.startswith("job, floor, owns: the values with many rows are found")
+
+
+def test_rare_and_unseen_values_have_the_encoding_of_the_other_category():
+    jobs = make_column(["clerk"] * 500 + [f"rare {i}" for i in range(500)] + [OTHER] * 100)
+    y = np.repeat([0, 1, 1], [500, 500, 100])
+    fitted = make("means", epsilon=100.0).fit(jobs, y)
+    assert find(fitted) == ("clerk", OTHER)
+    seen = fitted.transform(make_column(["clerk", "rare 7", "unseen", None, 3.5, OTHER]))["job"]
+    assert seen.round(1).tolist() == [0, 1, 1, 1, 1, 1]
+
+
+def test_declared_columns_keep_their_values():
+    declared = {"job": ["clerk", "nurse", None]}
+    fitted = make("means", categories=declared).fit(ROWS, ILL)
+    assert find(fitted) == ("clerk", "nurse", None)
+    assert find(fitted, "floor") == ("0", "1", "2", OTHER)
+    ordered = ROWS[["job"]].astype(pd.CategoricalDtype(["nurse", "clerk"], ordered=True))
+    by_dtype = make("means", handle_unknown="ignore").fit(ordered, ILL)
+    assert find(by_dtype) == ("nurse", "clerk")
+    assert by_dtype.guarantee_.delta == 0  # nothing was found
+
+
+def test_found_domain_is_used_by_another_estimator():
+    found = make("indicators").fit(ROWS).domain_
+    fitted = make("bayes", delta=0.0, categories=found).fit(ROWS.assign(job="unseen"), ILL)
+    assert fitted.guarantee_.delta == 0
+    assert find(fitted) == ("clerk", "nurse", None, OTHER)
+    assert fitted.feature_log_prob_[0][:, -1].min() > -0.1
+
+
+@pytest.mark.parametrize("kind", ["pandas", "nullable", "polars", "lazy", "pyarrow", "array"])
+def test_every_library_gives_the_same_categories(kind):
+    given = {
+        "pandas": lambda t: t,
+        "nullable": lambda t: t.convert_dtypes(),
+        "polars": pl.from_pandas,
+        "lazy": lambda t: pl.from_pandas(t).lazy(),
+        "pyarrow": lambda t: pl.from_pandas(t).to_arrow(),
+        "array": lambda t: t.to_numpy(object),
+    }[kind](ROWS)
+    fitted = make("indicators").fit(given)
+    assert [fitted.domain_[name].values for name in fitted.domain_] == [
+        ("clerk", "nurse", None, OTHER),
+        ("0", "1", "2", OTHER),
+        ("False", "True", OTHER),
+    ]
+    if kind != "lazy":
+        encoded = fitted.transform(given)
+        encoded = (
+            encoded
+            if kind == "array"
+            else np.column_stack([np.asarray(encoded[n]) for n in encoded.columns])
+            if kind != "pyarrow"
+            else encoded.to_pandas().to_numpy()
+        )
+        assert (np.asarray(encoded, float).reshape(N, -1)[:, -3] == ~ROWS["owns"]).all()
+
+
+def test_equal_names_of_found_categories_get_underscores():
+    fitted = make("indicators").fit(make_column(["None"] * 200 + [None] * 200))
+    assert fitted.get_feature_names_out().tolist() == ["job_None", "job_None_", "job_(other)"]
+    assert fitted.transform(make_column(["None", None])).to_numpy().tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_categories_are_saved(tmp_path):
+    fitted = make("means").fit(ROWS, ILL)
+    save(fitted, tmp_path / "encoder.skdp")
+    for copied in (load(tmp_path / "encoder.skdp"), pickle.loads(pickle.dumps(fitted))):
+        assert copied.domain_ == fitted.domain_
+        unseen = ROWS.assign(job="unseen")
+        assert copied.transform(unseen).equals(fitted.transform(unseen))
+    text = fitted.domain_.to_toml()
+    assert Domain.from_toml(text) == fitted.domain_
+    assert "other = true" in text
+
+
+# Hostile values.
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __eq__(self, other):
+        raise RuntimeError
+
+    __hash__ = str.__hash__
+
+
+class Number(int):
+    def __str__(self):
+        raise RuntimeError
+
+
+HOSTILE = [
+    *[b"x", (1, 2), [1], {}, {1}, 1, True, 1j, 10**5000, Decimal("sNaN"), Decimal(1), pd.Timestamp(0)],
+    *[date(2020, 1, 1), math.inf, -0.0, 0.5, None, math.nan, pd.NA, pd.NaT, np.float32(2), np.int8(1), np.bool_(True)],
+    *[Text("clerk"), np.str_("nurse"), "alone", "\ud800", "x" * 10**6, "", OTHER, Number(3), object(), lambda: 0],
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: type(value).__name__)
+def test_object_of_one_person_does_not_change_the_categories(value):
+    """Such a record causes neither an error nor a warning, which tests turn into an error."""
+    table = make_column(["clerk", "nurse", "1"] * 100 + [value])
+    ledger = PrivacyLedger(9.0, delta=1e-3)
+    fitted = make("means", ledger=ledger).fit(table, np.ones(301))
+    assert find(fitted) == ("1", "clerk", "nurse", OTHER)
+    assert ledger.spent.epsilon == 4.0
+    assert len(fitted.transform(table)) == 301
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_mixed_and_long_values_of_many_rows_are_found(model):
+    values = ["\ud800", "x" * 5000, 7, "7", 7.0, True, "True", None, math.nan, "", 0.5, [1]]
+    fitted = make(model).fit(make_column(values * 100), np.arange(1200) % 2)
+    assert find(fitted) == ("", "7", "True", "x" * 5000, "\ud800", None, OTHER)
+
+
+@pytest.mark.filterwarnings(NOTHING)
+def test_values_of_persons_with_several_rows_need_more_rows():
+    table = make_column(["mine"] * 500 + ["ours"] * 200)
+    person = np.append(np.full(500, -1), np.arange(200))
+    fitted = make("indicators", max_rows_per_person=2).fit(table, person=person)
+    assert find(fitted) == ("ours", OTHER)
+    assert fitted.guarantee_.unit == "person"
+    # Without persons, the number is not checked.
+    assert find(make("indicators").fit(table)) == ("mine", "ours", OTHER)
+
+
+def test_nothing_frequent_is_a_warning():
+    with pytest.warns(UserWarning, match=r"No value of columns \['job'\] is frequent enough .* Declare categories"):
+        fitted = make("means").fit(make_column([f"{i}" for i in range(300)]), np.ones(300))
+    assert find(fitted) == (OTHER,)
+
+
+# Mistakes and the charge.
+
+
+@pytest.mark.parametrize(
+    ("given", "columns", "match"),
+    [
+        ({"delta": 0.0}, {}, r"`categories` must declare .*\['job'.*, got None. Declare them, or set `delta`"),
+        ({"delta": 0.0, "epsilon": Rho(0.1, 1e-6)}, {}, "or set `delta` .* with a number as epsilon"),
+        ({"categories": {"jobs": ["a"]}}, {}, "jobs"),
+        ({}, {"job": date(2024, 1, 1)}, "2024"),
+        ({}, {"job": pd.Timestamp(0)}, "must declare the values of column 'job' of dtype datetime64"),
+    ],
+)
+def test_mistakes_are_raised_before_the_charge(given, columns, match):
+    ledger = PrivacyLedger(9.0, delta=1e-5)
+    table = ROWS.assign(**columns)
+    if match == "2024":  # dates of dtype object are other values
+        with pytest.warns(UserWarning, match=r"No value of columns \['job'\]"):
+            make("means").fit(table, ILL)
+        return
+    with pytest.raises(ValueError, match=match):
+        make("means", ledger=ledger, **given).fit(table, ILL)
+    assert ledger.spent.epsilon == 0
+
+
+def test_release_is_charged_once_and_described():
+    ledger = PrivacyLedger(4.0, delta=1e-6)
+    fitted = make("bayes", ledger=ledger).fit(ROWS, ILL)
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (4.0, 1e-6)
+    (method,) = privacy_statement(fitted).to_dict()["method"]
+    assert "counts of values that reach" in method
+    assert "(20% of the budget)" in method
+    with pytest.raises(BudgetExceeded):
+        fitted.fit(ROWS, ILL)
+    with pytest.raises(BudgetExceeded, match="has no rho"):
+        PrivacyLedger(rho=10.0).charge(fitted.guarantee_, "categories")
