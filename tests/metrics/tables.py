@@ -10,6 +10,11 @@ METRICS = [
 ]
 
 
+def select_comparisons(table, column="value"):
+    """Return a column of the comparisons of the groups in a report, by metric."""
+    return table[table["group"].isna()].set_index("metric")[column]
+
+
 def compute_fairlearn(y_true, y_pred, sensitive_features, sample_weight=None):
     """Return fairlearn's values of `METRICS`, in their order."""
     metrics = pytest.importorskip("fairlearn.metrics")

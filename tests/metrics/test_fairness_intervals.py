@@ -176,19 +176,24 @@ def test_bound_of_a_rate_is_z_standard_errors_away(rows):
     table = debias_metrics(true, predicted, encoder, reports, rows)
     largest = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two further rows of each type, with random reports
     p = math.exp(1) / (math.exp(1) + 1)
-    for rate, mask in enumerate([np.ones(n, bool), true == 1, true == 0]):
+    bounds = table.set_index(["metric", "group"])[["lower", "upper"]]
+    masks = {"selection_rate": np.ones(n, bool), "true_positive_rate": true == 1, "false_positive_rate": true == 0}
+    for rate, mask in masks.items():
         selected = predicted[mask]
-        for group in (0, 1):
+        for group, name in enumerate(["unprivileged", "privileged"]):
             indicators = ((reports["group"] == group)[mask] - (1 - p)) / (2 * p - 1)
             top, bottom = indicators @ selected, indicators.sum()
-            for t in table.loc[2 * rate + group, ["lower", "upper"]]:
+            for t in bounds.loc[(rate, name)]:
                 variance = coin * np.sum((selected - t) ** 2) + 2 * largest * ((1 - t) ** 2 + t**2)
                 variance += bottom * t * (1 - t) * (rows == "population")
                 assert abs(top - t * bottom) == pytest.approx(1.959964 * math.sqrt(variance))
 
 
+SMOOTH = ["selection_rate", "true_positive_rate", "false_positive_rate", *METRICS]
+
+
 def metrics_of_counts(counts):
-    """Return all rates and metrics from numbers of rows, by group, true and predicted label."""
+    """Return the metrics of `SMOOTH` from numbers of rows, by group, true and predicted label."""
     parts = counts.sum(axis=1), counts[:, 1], counts[:, 0]
     rates = np.array([part[:, 1] / part.sum(axis=1) for part in parts])
     (parity, odds, false), impact = rates[:, 0] - rates[:, 1], rates[0, 0] / rates[0, 1]
@@ -213,7 +218,7 @@ def test_errors_equal_the_influence_of_rows(rows):
     variance = (np.einsum("ig,gim->im", own, slopes) ** 2).sum(axis=0)
     if rows == "table":
         variance = (own[:, 1] ** 2 - own[:, 1]) @ (slopes[1] - slopes[0]) ** 2
-    found = debias_metrics(true, predicted, encoder, reports, rows)
+    found = debias_metrics(true, predicted, encoder, reports, rows).set_index("metric").loc[SMOOTH]
     np.testing.assert_allclose(found["value"], metrics_of_counts(counts))
     np.testing.assert_allclose(found["std_error"] ** 2, variance, rtol=0.1)
 

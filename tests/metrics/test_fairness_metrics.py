@@ -15,6 +15,7 @@ from skdp.metrics import (
     joint_distribution,
     scores_from_counts,
 )
+from tests.metrics.tables import select_comparisons
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -58,11 +59,15 @@ def test_accuracy_and_precision_are_rates_of_exchanged_labels(groups):
 
     correct = LABELS[0] == LABELS[1]
     accuracy, precision = report(correct, correct), report(LABELS[1], LABELS[0])
+    accuracy, precision = (
+        table[table["metric"] == metric].reset_index(drop=True)
+        for table, metric in ((accuracy, "selection_rate"), (precision, "true_positive_rate"))
+    )
     for side, group in enumerate(("f", "m")):
         rows = PEOPLE[PEOPLE["sex"] == group]
         labels = rows["true"], rows["predicted"]
         assert accuracy["value"][side] == pytest.approx(accuracy_score(*labels), rel=0, abs=1e-12)
-        assert precision["value"][2 + side] == pytest.approx(precision_score(*labels), rel=0, abs=1e-12)
+        assert precision["value"][side] == pytest.approx(precision_score(*labels), rel=0, abs=1e-12)
 
 
 def test_estimated_cells_are_weighted_rows_for_metrics_of_fairlearn():
@@ -93,7 +98,8 @@ def test_counts_without_noise_give_the_metrics_of_the_rows():
     np.testing.assert_allclose(table["value"], expected["value"], rtol=0, atol=1e-12)
     np.testing.assert_allclose(table["std_error"], expected["std_error"], rtol=1e-6)
     # Intervals of comparisons are score intervals for both.
-    np.testing.assert_allclose(table["lower"][6:], expected["lower"][6:], rtol=1e-6, atol=1e-9)
+    found, known = (select_comparisons(frame, "lower") for frame in (table, expected))
+    np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-9)
 
 
 def test_tables_of_all_libraries_and_further_keys_give_equal_metrics():
@@ -104,7 +110,8 @@ def test_tables_of_all_libraries_and_further_keys_give_equal_metrics():
     sums["count_std_error"] = np.sqrt(2) * counts["count_std_error"].iloc[0]
     for table in (counts.reset_index(), pl.from_pandas(counts.reset_index()), sums):
         pd.testing.assert_frame_equal(fairness_from_counts(table, "true", "predicted", "sex"), expected)
-    assert len(fairness_from_counts(counts, "true", "predicted", ["sex", "job"])) == 3 * 4 + 4
+    groups = fairness_from_counts(counts, "true", "predicted", ["sex", "job"])["group"].dropna()
+    assert {*groups} == {("f", "a"), ("f", "b"), ("m", "a"), ("m", "b")}
 
 
 @pytest.mark.parametrize("estimate", [fairness_from_counts, scores_from_counts])
