@@ -41,21 +41,19 @@ from skdp.base import (
     to_single_column,
     warn_of_release,
 )
-from skdp.central._categories import (
-    SEARCH_PART,
-    CategorySearch,
-    check_types,
-    find_undeclared,
-    plan_categories,
-)
 from skdp.central._limits import LimitSearch, plan_search
 from skdp.central._quantiles import QuantilePlan
 from skdp.central._sums import read_values
 from skdp.central.statistics import (
+    SEARCH_PART,
     Batches,
+    CategorySearch,
     Noise,
+    check_types,
     count_persons,
+    find_undeclared,
     limit_persons,
+    plan_categories,
     read_persons,
     rows_within,
     split_persons,

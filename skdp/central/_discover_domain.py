@@ -23,17 +23,15 @@ from skdp.base import (
     has_float_resolution,
 )
 from skdp.central._base import charge
-from skdp.central._categories import (
-    choose_noise,
-    count_texts,
-    draw_frequent,
-    find_threshold,
-)
 from skdp.central._limits import LimitSearch, NoisyCounts, Start
 from skdp.central.statistics import (
     Batches,
     Noise,
     choice_name,
+    choose_noise,
+    count_texts,
+    draw_frequent,
+    find_threshold,
     limit_persons,
     read_persons,
     rows_within,

@@ -110,8 +110,8 @@ def test_distributions_of_neighbors_are_within_epsilon_and_delta(monkeypatch, ca
 @pytest.mark.filterwarnings(NOTHING)
 def test_threshold_is_the_smallest(monkeypatch):
     """One less, and a value of one person is found with a larger probability than delta."""
-    find_threshold = "skdp.central._categories.find_threshold"
-    original = pytest.importorskip("skdp.central._categories").find_threshold
+    find_threshold = "skdp.central.statistics._categories.find_threshold"
+    original = pytest.importorskip("skdp.central.statistics._categories").find_threshold
     monkeypatch.setattr(find_threshold, lambda *given: original(*given) - 1)
     without, with_person, k = NEIGHBORS[0]
     first, second = (enumerate_releases(monkeypatch, c, 3.0, 0.01, k, 3)[0] for c in (without, with_person))

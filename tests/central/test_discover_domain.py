@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import norm
 
 from skdp import DPMean, PrivacyLedger, discover_domain
-from skdp.central._categories import _count_texts as count_texts
+from skdp.central.statistics._categories import _count_texts as count_texts
 from skdp.privacy import gaussian_delta
 from skdp.testing import replay_release
 from tests.conftest import FRAME_KINDS, diagonal, often

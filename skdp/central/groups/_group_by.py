@@ -37,7 +37,6 @@ from skdp.central._base import (
     check_declared_columns,
     check_unique_names,
 )
-from skdp.central._categories import count_texts, find_threshold, sort_texts
 from skdp.central._discover_domain import find_types
 from skdp.central._limits import LimitSearch
 from skdp.central._quantiles import (
@@ -60,9 +59,12 @@ from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
     Noise,
+    count_texts,
     declared_domain,
+    find_threshold,
     make_frame,
     make_label_decoders,
+    sort_texts,
     to_float,
     warn_user,
 )

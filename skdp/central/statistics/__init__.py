@@ -16,6 +16,16 @@ from skdp.central.statistics._calibrated_noise import choice_name as choice_name
 from skdp.central.statistics._calibrated_noise import choose as choose
 from skdp.central.statistics._calibrated_noise import to_float as to_float
 from skdp.central.statistics._calibrated_noise import warn_user as warn_user
+from skdp.central.statistics._categories import SEARCH_PART as SEARCH_PART
+from skdp.central.statistics._categories import CategorySearch as CategorySearch
+from skdp.central.statistics._categories import check_types as check_types
+from skdp.central.statistics._categories import choose_noise as choose_noise
+from skdp.central.statistics._categories import count_texts as count_texts
+from skdp.central.statistics._categories import draw_frequent as draw_frequent
+from skdp.central.statistics._categories import find_threshold as find_threshold
+from skdp.central.statistics._categories import find_undeclared as find_undeclared
+from skdp.central.statistics._categories import plan_categories as plan_categories
+from skdp.central.statistics._categories import sort_texts as sort_texts
 from skdp.central.statistics._marginal_counts import count_cells as count_cells
 from skdp.central.statistics._marginal_counts import count_marginals as count_marginals
 from skdp.central.statistics._marginal_counts import declared_domain as declared_domain

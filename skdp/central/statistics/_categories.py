@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from skdp.base import name_declared
-from skdp.central.statistics import Batches, Noise, warn_user
+from skdp.central.statistics._batches import Batches
+from skdp.central.statistics._calibrated_noise import Noise, warn_user
 from skdp.domain import OTHER, FoundCategories, domains_of_dtypes, read_texts, to_text
 from skdp.exact import exp_minus_bounds
 from skdp.privacy import PrivacyBudget, largest_mu
