@@ -101,6 +101,27 @@ def test_curve_without_enough_rows_at_risk_is_bounded_by_the_last_endpoint():
     np.testing.assert_allclose(np.diff(mean["upper"]), 3 * curve.loc[0, "upper"])
 
 
+def test_intervals_of_rows_at_risk_cover_with_little_noise():
+    rng = np.random.default_rng(0)
+    # Six noisy counts of 4,000 groups without rows. Noise of epsilon 4 is mostly 0, and otherwise a whole number.
+    shape, part = (4000, 3, 2), 1 - np.exp(-4)
+    noise = rng.geometric(part, shape) - rng.geometric(part, shape)
+    groups, times, events = np.indices(shape).reshape(3, -1)
+    std_error = np.sqrt(2 * np.exp(-4)) / part
+    counts = pd.DataFrame({"g": groups, "t": times, "e": events, "count": noise.ravel(), "std_error": std_error})
+    for level in (0.95, 0.99):
+        table = survival_from_counts(counts, "t", "e", group="g", confidence_level=level)
+        first = table[(table["metric"] == "at_risk") & (table["time"] == 0)]
+        n_covered = ((first["lower"] <= 0) & (first["upper"] >= 0)).sum()
+        assert n_covered >= binom.ppf(1e-6, len(first), level)
+
+
+def test_restricted_mean_is_at_most_the_time_with_negative_counts_of_events():
+    counts = pd.DataFrame({"t": [0, 0, 3, 3], "e": [0, 1] * 2, "count": [0, -2, 300, 20], "std_error": 1.0})
+    mean = select(survival_from_counts(counts, "t", "e"), "restricted_mean")
+    assert mean.loc[0, "value"] == mean.loc[0, "upper"] == 3
+
+
 def test_curve_of_noisy_counts_never_rises():
     rng = np.random.default_rng(0)
     counts = count([1] * 30 + [100] * 200, [True] * 30 + [False] * 200, std_error=5.0)
