@@ -86,7 +86,7 @@ def synthesize(state):
 
 
 def discover(state):
-    domain = discover_domain(PEOPLE, 2.0, 1e-6, person=PEOPLE.index % 50, random_state=state)
+    domain = discover_domain(PEOPLE, 8.0, 1e-6, person=PEOPLE.index % 50, random_state=state)
     return domain.guarantee, domain.releases
 
 
