@@ -43,6 +43,7 @@ SLOW_SCRIPTS = {
     "bound_widths",
     "central_models",
     "central_statistics",
+    "every_interval",
     "fairness",
     "linked",
     "local_speed",
