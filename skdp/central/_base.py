@@ -354,7 +354,7 @@ class Plan:
         """Return the plan of a release after a search of categories, for the charge."""
         mechanism = search.mechanism
         if not self.free:
-            mechanism += f"; {self.mechanism or self.noises[0].name}"
+            mechanism += f"; with the rest: {self.mechanism or self.noises[0].name}"
         # The threshold needs a delta, so only the total is known.
         return replace(
             self, losses=(), delta=search.delta, mechanism=mechanism, free=False
@@ -549,7 +549,8 @@ class CentralStatistic(CentralEstimator):
         if self._found_parameter:
             columns = self._select_categories(rows)
             declared = getattr(self, self._found_parameter)
-            check_declared_columns(declared, columns.names, self._found_parameter)
+            all_names = rows.names[: self.n_features_in_]
+            check_declared_columns(declared, all_names, self._found_parameter)
             names = find_undeclared(columns.table, declared)
         return rows.select(names)
 

@@ -13,6 +13,8 @@ import pytest
 
 from skdp import (
     Domain,
+    DPAdditiveClassifier,
+    DPAdditiveRegressor,
     DPCategoricalNB,
     DPOneHotEncoder,
     DPTargetEncoder,
@@ -279,7 +281,7 @@ def test_values_of_persons_with_several_rows_need_more_rows():
 
 
 def test_nothing_frequent_is_a_warning():
-    with pytest.warns(UserWarning, match=r"No value of columns \['job'\] is frequent enough .* Declare categories"):
+    with pytest.warns(UserWarning, match=r"No value of columns \['job'\] is frequent enough .* Declare the values"):
         fitted = make("means").fit(make_column([f"{i}" for i in range(300)]), np.ones(300))
     assert find(fitted) == (OTHER,)
 
@@ -320,3 +322,51 @@ def test_release_is_charged_once_and_described():
         fitted.fit(ROWS, ILL)
     with pytest.raises(BudgetExceeded, match="has no rho"):
         PrivacyLedger(rho=10.0).charge(fitted.guarantee_, "categories")
+
+
+# Additive models.
+
+
+ADDITIVE = {
+    "regressor": lambda **given: DPAdditiveRegressor(**{"target_bounds": (0, 1)} | given),
+    "classifier": lambda **given: DPAdditiveClassifier(**{"classes": [0, 1]} | given),
+}
+
+
+@pytest.mark.parametrize("model", ADDITIVE)
+def test_additive_models_find_the_values_of_text_beside_numbers(model):
+    age = np.random.default_rng(1).normal(40, 10, N)
+    rare = ROWS.assign(age=age, owns=ROWS["owns"].astype(float))
+    rare.loc[0, "job"] = "pilot"
+    fitted = ADDITIVE[model](epsilon=8.0, random_state=0).fit(rare, ROWS["job"].isin(["nurse"]) * 1)
+    assert find(fitted) == ("clerk", "nurse", None, OTHER)
+    assert fitted.domain_["floor"].has_bins  # numbers
+    clerk, nurse, missing, _ = fitted.shape_("job").values
+    assert nurse > max(clerk, missing)
+    assert (fitted.guarantee_.epsilon, fitted.guarantee_.delta) == (8.0, 1e-6)
+    unseen = rare[:2].assign(job=["pilot", "unseen"])
+    assert len(set(fitted.predict(unseen.assign(age=40.0, floor=1, owns=0.0)))) == 1
+
+
+def test_additive_model_reads_objects_without_bounds_as_text():
+    codes = make_column([1, 2, "x"] * 400)
+    y = np.tile([0.0, 1.0, 0.0], 400)
+    model = ADDITIVE["regressor"](epsilon=8.0, random_state=0)
+    assert find(model.fit(codes, y)) == ("1", "2", "x", OTHER)
+    with pytest.warns(UserWarning, match="dtype object"):
+        assert model.set_params(bounds={"job": (0, 3)}).fit(codes, y).domain_["job"].edges[-1] == 3
+    with pytest.raises(ValueError, match=r"must declare the values of columns \['job'\]"):
+        ADDITIVE["regressor"](epsilon=Rho(0.1, 1e-6)).fit(codes, y)
+
+
+@pytest.mark.parametrize("k", often([1, 2], [2]))
+def test_replayed_additive_models_are_within_epsilon(k):
+    table = ROWS[:300].assign(ill=ILL[:300])[["job", "ill"]]
+
+    def release(given):
+        model = ADDITIVE["classifier"](epsilon=4.0, max_rows_per_person=k, random_state=0)
+        return model.fit(given[["job"]], given["ill"])
+
+    replay = replay_release(release, pd.concat([table, table[5:6], table[5:6]][: k + 1], ignore_index=True), table)
+    assert replay.findings == ()
+    assert 0.5 < replay.epsilon / replay.guarantee.epsilon <= 1 + 1e-9

@@ -69,7 +69,7 @@ from skdp.domain import (
 )
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource, check_size
-from skdp.tables import Table, name_of_dtype, type_of_column
+from skdp.tables import ANY_TYPE, Table, is_frame, name_of_dtype, type_of_column
 
 # Fractions of the budget for the first measurement of the target, and for the counts of
 # cells from which bins are made. Half or twice of them changes R2 by less than 0.01, except
@@ -83,6 +83,10 @@ GAIN_FRACTION = Fraction(4, 100)
 # Fractions of the budget for limits of a numeric target: within its bounds, and at least with an
 # open end. With an eighth, every fifth table of 250 rows has limits that are far too wide.
 TARGET_PART, OPEN_TARGET_PART = Fraction(1, 16), Fraction(1, 5)
+
+# Largest number of values of a column. Smoothing uses matrices of pairs of values, of at most
+# 134 MB each.
+MAX_VALUES = 4096
 
 
 class ShapeFunction(NamedTuple):
@@ -123,6 +127,8 @@ class AdditiveModel(SupervisedStatistic):
     _default_delta = 1e-6
     _requires_rows = True
     _takes_categories = True
+    _found_parameter = "categories"
+    _max_found = MAX_VALUES - 1
     _finds_limits = True
 
     @abstractmethod
@@ -153,7 +159,8 @@ class AdditiveModel(SupervisedStatistic):
             declared = ()
         elif not isinstance(declared, Mapping):
             declared = features.names
-        declared = [name for name in features.names if name in (*declared, *by_dtype)]
+        known = {*declared, *by_dtype, *rows.found}
+        declared = [name for name in features.names if name in known]
         # A Domain may have more columns than the table.
         is_domain = isinstance(self.bounds, Domain)
         if isinstance(self.bounds, Mapping) and not is_domain:
@@ -170,6 +177,20 @@ class AdditiveModel(SupervisedStatistic):
                 hint=". Declare the values of categories in `categories`",
             )
         return [name for name in features.names if name not in declared]
+
+    def _select_categories(self, rows: Batches) -> Batches:
+        """Select the columns of text, and of Python objects in a dataframe, without bounds."""
+        features = self._select_features(rows)
+        table, bounds = features.table, self.bounds
+        bounded = bounds if isinstance(bounds, Mapping) else ()
+        types = {"string"}
+        if is_frame(table.native) and (bounds is None or bounded is bounds):
+            types.add(ANY_TYPE)
+        names = []
+        for name, column in zip(table.names, table.columns, strict=True):
+            if name not in bounded and type_of_column(column) in types:
+                names.append(name)
+        return rows.select(names)
 
     def _select_bounded(self, rows: Batches) -> Batches:
         return rows.select(self._list_numbers(rows))
@@ -198,14 +219,14 @@ class AdditiveModel(SupervisedStatistic):
             attributes[name] = cut_finely(low, high)
         if declared_names:
             table = select_columns(features, declared_names)
-            declared = declared_domain(table, self.categories, "categories")
+            values = rows.select(declared_names).add_found(self.categories)
+            declared = declared_domain(table, values, "categories")
             for name in declared_names:
                 attributes[name] = declared[name]
                 n_values = len(declared[name])
-                # Smoothing uses matrices of pairs of values, of at most 134 MB each.
-                if n_values > 4096:
+                if n_values > MAX_VALUES:
                     raise ValueError(
-                        f"Column {name!r} must have at most 4,096 declared values, got "
+                        f"Column {name!r} must have at most {MAX_VALUES:,} declared values, got "
                         f"{n_values:,}. Merge rare values."
                     )
         domain = Domain({name: attributes[name] for name in features.names})
@@ -404,7 +425,8 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     categories : mapping, Domain, list of array-like or Interval, optional
         The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
         declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
-        applies to all columns.
+        applies to all columns. Values of other columns of text, and of Python objects without bounds, are found with a
+        fifth of the budget: texts, whole numbers, booleans and missing values of many rows. All others are "(other)".
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain, optional
         Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
         knowledge; None, or an end that is None, if there is none: limits are then found with a third of the budget.
@@ -467,14 +489,14 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     table is allowed. Missing numbers are a bin. Not covered: an error reveals that a value is not declared, or that a
     target is missing or of no declared class.
 
-    Open ends of `bounds` are found by a choice among public windows and by noisy counts
-    (:doc:`/guarantees/statistics`). The remaining budget mu**2 is spent as follows: 1 % on the noisy counts of the
-    classes, and 15 % on the counts of fine cells, where a record changes one count of each column by 1. The rest is
-    divided equally among the sums of residuals by bin, for one column after another, in six or twelve epochs. A record
-    adds its gradient, weighted as in `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column.
-    Neighboring cells are merged into bins with about equal noisy counts. The noisy number of rows, divided by the
-    variance of the noise of a cell, determines the numbers of cells, bins and epochs. All noise is rounded Gaussian,
-    drawn exactly for integers.
+    Open ends of `bounds` are found by a choice among public windows and by noisy counts, and values of columns of text
+    by noisy counts that reach a threshold, whose failure probability is half of delta (:doc:`/guarantees/statistics`).
+    The remaining budget mu**2 is spent as follows: 1 % on the noisy counts of the classes, and 15 % on the counts of
+    fine cells, where a record changes one count of each column by 1. The rest is divided equally among the sums of
+    residuals by bin, for one column after another, in six or twelve epochs. A record adds its gradient, weighted as in
+    `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column. Neighboring cells are merged into
+    bins with about equal noisy counts. The noisy number of rows, divided by the variance of the noise of a cell,
+    determines the numbers of cells, bins and epochs. All noise is rounded Gaussian, drawn exactly for integers.
 
     Each sum, added to the current function of its column, estimates the function that fits best. The estimates are
     averaged over the epochs and smoothed together, by a prior for smooth or rough functions whose variance has the
@@ -626,7 +648,8 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     categories : mapping, Domain, list of array-like or Interval, optional
         The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
         declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
-        applies to all columns.
+        applies to all columns. Values of other columns of text, and of Python objects without bounds, are found with a
+        fifth of the budget: texts, whole numbers, booleans and missing values of many rows. All others are "(other)".
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain, optional
         Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
         knowledge; None, or an end that is None, if there is none: limits are then found with a third of the budget.

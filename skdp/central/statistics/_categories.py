@@ -94,7 +94,8 @@ class CategorySearch:
         if rare:
             warn_user(
                 f"No value of columns {rare} is frequent enough for this epsilon and delta, "
-                f"so all values are {OTHER!r}. Declare categories, or an Interval for numbers",
+                f"so all values are {OTHER!r}. Declare the values, or an Interval or bounds "
+                "for numbers, and convert numbers of dtype object",
                 "guide/discover_domain",
             )
         return found
