@@ -245,8 +245,8 @@ def to_float_columns(
         if is_object and not coerce and _has_other_objects(column, numbers):
             # The check of scikit-learn requires the words "argument must be".
             raise TypeError(
-                f"Column {name!r} contains text or other objects; argument must be "
-                "numeric: convert strings to numbers."
+                f"Column {name!r} contains text or other objects; the argument must "
+                "be numeric. Convert strings to numbers."
             )
         if not allow_missing:
             raise ValueError(

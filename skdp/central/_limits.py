@@ -363,8 +363,8 @@ class LimitSearch:
     ) -> Iterator[tuple[Start, Integers]]:
         """Find the center and the spread of each column, and count its numbers around them, without noise.
 
-        The counts also have the numbers beyond 0 in the cell of 0, and last the missing values. `counts` are the result
-        of `count`.
+        The last two counts of a column are the numbers on the other side of 0 in the cell of 0, and the missing values.
+        `counts` are the result of `count`.
         """
         starts = []
         for column, cell_counts in zip(self._searched, counts, strict=True):

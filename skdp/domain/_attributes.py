@@ -467,9 +467,9 @@ class Interval:
         """The edges of the bins; ValueError with an open end."""
         if self.is_open:
             raise ValueError(
-                f"expected an Interval with both ends, got {self!r}. Declare both ends: a "
-                "person's device needs them, and only a curator's estimators that take "
-                "bounds, DPHistogram and synthesizers find them."
+                f"expected an Interval with both ends, got {self!r}. Declare both "
+                "ends: a person's device sees no other rows. Only DPHistogram, synthesizers "
+                "and curator's estimators with `bounds` find an end."
             )
         return self._edges
 

@@ -373,7 +373,7 @@ class FileTable(StreamTable):
                 yield self._convert(table) if self.file.is_csv else table
 
     def _convert(self, table: Any) -> Any:
-        """Parse the strings of declared columns, and replace empty strings in other columns by null."""
+        """Parse text of declared columns, rewrite persons as keys, and replace empty text of other columns by null."""
         columns = {}
         for name in table.column_names:
             column = table[name]

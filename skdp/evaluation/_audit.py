@@ -580,7 +580,7 @@ def _fit_transformer(
 
 
 def _check_local(estimator: Any, is_local: bool) -> None:
-    """Raise an error for a class, and for an estimator whose transform does not protect rows."""
+    """Raise an error for a class, and unless `is_local` and the estimator, which is no pipeline, returns reports."""
     if isinstance(estimator, type):
         name = estimator.__name__
         raise TypeError(

@@ -565,7 +565,7 @@ def read_counts(
     if not {*required} <= {*table}:
         raise ValueError(
             f"`counts` must have the columns {required}, got {list(table)}. Release "
-            "them with DPGroupBy."
+            "counts by these columns with DPHistogram or DPGroupBy."
         )
     if any((column == TOTAL).any() for column in table.values()):
         raise ValueError(

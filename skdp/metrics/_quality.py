@@ -104,7 +104,7 @@ def grade_estimates(
     if (not blocks and estimates is None) or not set(names).isdisjoint(added):
         raise ValueError(
             "`table` must have columns with intervals, and no quality letters, got "
-            f"{names}."
+            f"{names}. Pass the result of the method to_frame."
         )
     # From the last one, so that new columns do not move the other ones.
     for start, end, prefix in reversed(blocks):

@@ -748,7 +748,7 @@ class ColumnFunction:
         `variances` are the variances of the residual of a row in each bin, of shape (n_bins, n_outputs), and
         `row_variance` is the variance of an estimate of the response from one row.
         """
-        # The remaining sum over all bins is the error of the constant.
+        # The mean of all bins is an error of the constant, so it is subtracted.
         slopes = self._mean_slopes
         sums = self._mean_sums - slopes * (self._mean_sums.sum(0) / slopes.sum(0))
         noise = self._weights.variance + self.sizes[:, np.newaxis] * variances
@@ -876,8 +876,9 @@ def _explains_squares(
     start: Start,
     source: ByteSource,
 ) -> bool:
-    """Return True if squared residuals are clearly smaller than those of the best constant."""
-    # The evidence of functions does not show this: it is conditional on the other functions.
+    """Return True if the noisy sum of squared residuals is clearly smaller than with the best constant."""
+    # The evidence of a function cannot replace this test, because it is conditional on the other
+    # functions.
     assert start.gain_mu_squared is not None
     bound = residuals.bound
     center = round(intercept * TARGET_UNIT)

@@ -48,7 +48,7 @@ def check_ranks(groups: Any) -> None:
     if len(groups._probabilities) == len(groups._statistics):
         raise ValueError(
             "`statistics` must contain 'count' for the sampling error of quantiles, got "
-            f"{list(groups._statistics)}."
+            f"{list(groups._statistics)}. Add 'count'."
         )
     if not groups.intervals or groups.confidence_level < 0.5:
         raise ValueError(

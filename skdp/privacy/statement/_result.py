@@ -452,8 +452,9 @@ _METHOD = {
         "of a population."
     ),
     "design_effect": (
-        "Intervals contain the number of the population, of which the rows are a sample, "
-        "with a probability of about {}."
+        "Intervals are for limited values, weights and rows of a person. They contain the "
+        "number of the population, of which the rows are a sample, with a probability of "
+        "about {}."
     ),
 }
 
