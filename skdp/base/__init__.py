@@ -30,6 +30,7 @@ from skdp.base._intervals import ErrorDistribution as ErrorDistribution
 from skdp.base._intervals import Estimate as Estimate
 from skdp.base._intervals import check_design_effect as check_design_effect
 from skdp.base._intervals import find_binomial_interval as find_binomial_interval
+from skdp.base._intervals import find_ratio_interval as find_ratio_interval
 from skdp.base._intervals import find_sampling_variance as find_sampling_variance
 from skdp.base._intervals import find_score_interval as find_score_interval
 from skdp.base._messages import collect_output as collect_output

@@ -122,6 +122,24 @@ def find_sampling_variance(counts: Any, n: Any, factor: Any) -> Any:
     return factor * clipped * (n - clipped)
 
 
+def find_ratio_interval(
+    estimate: Any, variance: Any, slope: Any, curvature: Any, level: float
+) -> ConfidenceInterval:
+    """Return intervals of estimates with errors t of the variance ``variance + 2 * slope * t + curvature * t**2``.
+
+    They are intervals of ratios (Fieller 1954), and nan if no true value is excluded at the level.
+    """
+    # A bound is an error t whose square is z^2 (variance + 2 slope t + curvature t^2). If
+    # z^2 curvature >= 1, the square is smaller for all large t.
+    square = NORMAL.quantile(level) ** 2
+    remaining = 1 - square * np.asarray(curvature)
+    remaining = np.where(remaining > 0, remaining, np.nan)
+    middle = square * slope
+    margin = np.sqrt(middle**2 + remaining * square * variance)
+    low, high = (middle - margin) / remaining, (middle + margin) / remaining
+    return ConfidenceInterval(estimate + low, estimate + high)
+
+
 def find_binomial_interval(
     successes: Any, failures: Any, level: float
 ) -> ConfidenceInterval:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.linalg import block_diag
 from scipy.special import expit, logit, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -25,7 +26,14 @@ from skdp.base import (
     to_float_columns,
 )
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
-from skdp.central._linear_model import Inference, LinearModel, Units, weigh_rows
+from skdp.central._linear_model import (
+    MAX_QUANTILE,
+    Inference,
+    Linearization,
+    LinearModel,
+    Units,
+    weigh_rows,
+)
 from skdp.central._rows import (
     UNIT,
     Curvature,
@@ -58,12 +66,6 @@ LOGIT_UNIT = 1 << 10
 # step of residuals.
 MAX_LOGIT = 16
 
-# Smallest eigenvalue of second derivatives, in norms of their noise, for intervals. They are
-# shrunk toward expected ones, and standard errors contain the remaining noise, so less is
-# required than for products of linear models. With 0.5 and with 1, 0.94 of the intervals of
-# 24 real tables cover at epsilon 1; with 1, fewer fits have intervals.
-MIN_INFORMATION = 0.5
-
 # Fractions of the budget for sums of weights by class, and, for intervals, for counts of
 # rows by the size of their second derivatives (`SIZES`), for sums of second derivatives
 # (`INFORMATION`) and for sums of squared gradients (`SCORES`).
@@ -79,8 +81,9 @@ EARLY = Fraction(1, 128)
 # eigenvalues. At a quarter, coefficients at epsilon 1 have up to 3 times the error.
 MAX_EARLY_NOISE = 0.1
 
-# As `MIN_INFORMATION` for a private target, where second derivatives are computed from the
-# noisy coefficients: at 5, 0.93 of the intervals of few rows covered, and 0.82 at worst.
+# Smallest eigenvalue of second derivatives, in norms of the noise of a gradient, for intervals
+# with a private target, where they are computed from the noisy coefficients: at 5, 0.93 of the
+# intervals of few rows covered, and 0.82 at worst.
 MIN_TARGET_INFORMATION = 12.0
 
 # Parts of the budget of the gradients for each step, in twentieths.
@@ -95,12 +98,22 @@ MAX_STEP = 2.0
 # indicator is twice as large, and six steps toward an infinite one end at 6 to 8.
 MAX_EFFECT = 3.0
 
+# Largest relative variance of second derivatives, in the direction of each coefficient, with
+# which a further Newton step leads to the coefficients. With less precise second derivatives,
+# the last noisy step has smaller errors.
+MAX_CURVATURE = 0.01
+
 # Nodes for means over the standard normal distribution, and their weights.
 NODES = np.linspace(-6, 6, 97)
 NODE_WEIGHTS = stats.norm.pdf(NODES) / stats.norm.pdf(NODES).sum()
 
 # Logits in steps of 1 / `LOGIT_UNIT`.
 Logits = NDArray[np.int16]
+
+# Number of rows whose second derivatives are clipped, at most, divided by the root of the number
+# of sums and multiplied by mu: half of the rows that are shortened, so that those with an
+# indicator keep their second derivatives.
+MAX_CLIPPED_ROWS = 10
 
 # Largest fraction of the rows whose second derivatives are clipped.
 MAX_CLIPPED_FRACTION = 0.05
@@ -418,31 +431,39 @@ class Descent:
 
     def infer(
         self, steps: Steps, mu_squared: Fraction, source: ByteSource
-    ) -> tuple[Inference, NoisyProducts, NoisyProducts]:
+    ) -> tuple[Inference, NoisyProducts]:
         """Infer the coefficients of two classes by noisy steps, and measurements at their mean coefficients.
 
-        `mu_squared` is the whole budget of `fit`. Also return the second derivatives there, and those shrunk toward
-        expected ones.
+        `mu_squared` is the whole budget of `fit`. Also return the second derivatives there.
         """
         information, scores = self._measure(steps, mu_squared, source)
-        # Expected second derivatives change with the coefficients: from the mean to the
-        # middle of the Newton step, and to its end.
         (mean,), (gradient,), error = steps.mean.T, steps.gradient.T, steps.error
-        expected = self._predict(mean)
-        shrunk = information.shrink_toward(steps.curvature.move(steps.mean).sums[0])
-        middle = self._predict(mean - shrunk.inverse @ gradient / 2)
-        inverse = invert(move_sums(shrunk.sums, expected, middle), self.constraint)
-        estimate = mean - inverse @ gradient
-        end = self._predict(estimate)
-        scores = scores.shrink_toward(shrunk.sums)
-        sampling = move_sums(scores.sums, expected, end)
-        inverse = invert(move_sums(shrunk.sums, expected, end), self.constraint)
+        expected = steps.curvature.move(steps.mean).sums[0]
+        uncertainty = block_diag(self.rows.uncertainty, 0)
+        # A minimum of the eigenvalues would be certain. It is for expected second derivatives
+        # only, which change with the coefficients: from the mean to the middle of the Newton
+        # step, and to its end.
+        shrunk = information.shrink_toward(expected, uncertainty, smallest=-math.inf)
+        positive = information.shrink_toward(expected, uncertainty)
+        scores = scores.shrink_toward(positive.sums)
+        start = self._predict(mean)
+        middle = self._predict(mean - positive.inverse @ gradient / 2)
+        inverse = invert(move_sums(positive.sums, start, middle), self.constraint)
+        end = self._predict(mean - inverse @ gradient)
+        inverse = invert(move_sums(shrunk.sums, start, middle), self.constraint)
+        step = -inverse @ gradient
+        sampling = move_sums(scores.sums, start, end)
+        inverse = invert(move_sums(shrunk.sums, start, end), self.constraint)
         # The error of the second derivatives is multiplied by the step.
-        noise = error**2 * np.eye(len(mean)) + shrunk.find_covariance(estimate - mean)
+        noise = error**2 * np.eye(len(mean)) + shrunk.find_covariance(step, step)
+        longest = math.sqrt(self.rows.square) / UNIT
         inference = Inference(
-            estimate, inverse @ noise @ inverse, inverse @ sampling @ inverse
+            mean + step,
+            inverse @ noise @ inverse,
+            inverse @ sampling @ inverse,
+            Linearization(shrunk, inverse, step, longest),
         )
-        return inference, information, shrunk
+        return inference, information
 
     def _measure(
         self, steps: Steps, mu_squared: Fraction, source: ByteSource
@@ -458,16 +479,14 @@ class Descent:
             residuals[block] = self.loss.residuals(logits, rows.rows.codes[block])[:, 0]
         squares, constant = rows.rows.squares, rows.constant**2
         counts = Noise.gaussian(mu_squared * SIZES)
+        norms = factors**2 * (squares + constant)
         # Less two standard deviations of the noisy count, so that with few rows, noise does
         # not allow more clipped rows.
         n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(counts.std)
-        norms = factors**2 * (squares + constant)
+        max_longer = MAX_CLIPPED_ROWS * math.sqrt(len(steps.mean) / mu_squared)
+        max_longer = min(max_longer, n_clipped)
         square, _ = choose_limit(
-            norms,
-            rows.square,
-            counts,
-            source,
-            max_longer=n_clipped,
+            norms, rows.square, counts, source, max_longer=max_longer
         )
         largest = np.sqrt(square / (squares + constant)) * (1 - 2.0**-40)
         factors = np.minimum(factors, largest)
@@ -482,38 +501,39 @@ class Descent:
         steps: Steps,
         inference: Inference,
         information: NoisyProducts,
-        shrunk: NoisyProducts,
         *,
         min_class: float,
         axes: Floats,
         names: Sequence[Any],
     ) -> str:
-        """Explain why the second derivatives do not support intervals; return an empty text if they do.
+        """Explain why no coefficient has an interval; return an empty text if the variances of coefficients decide.
 
         The columns were multiplied by `axes`, and `min_class` is the smallest number of rows of the smaller class.
         """
-        mean = steps.mean[:, 0]
-        expected = float(np.linalg.eigvalsh(self._predict(mean))[0])
-        support = min(float(shrunk.eigen[0][0]), expected) / information.noise_norm
-        reason = explain_dependence(information, axes, names, expected / 3)
+        expected = float(np.linalg.eigvalsh(self._predict(steps.mean[:, 0]))[0])
+        # Two thirds, because rows are shortened, which is not expected.
+        reason = explain_dependence(information, axes, names, expected / 1.5)
         if reason:
             return reason
-        is_supported = support > MIN_INFORMATION and min_class > 0
+        if min_class <= 0:
+            return explain_noise(0.0, 1.0, few="rows of the rarer class")
         # The sum of the smaller probabilities of the rows, at most, up to noise.
         n_uncertain = float(information.sums[-1, -1]) + 2 * information.error
         n_uncertain *= 2 / self.constant**2
-        is_certain = min_class > 0 and n_uncertain < min_class / 5
+        is_certain = n_uncertain < min_class / 5
         # Effects of the columns on logits, in standard deviations.
         to_columns = np.linalg.inv(axes)
         variances = np.diag(to_columns.T @ self.rows.covariance @ to_columns)
         deviations = np.sqrt(variances)
         effects = np.abs(axes @ inference.coefficients[:-1]) * deviations
         largest = int(np.argmax(effects))
-        is_infinite = is_supported and effects[largest] > MAX_EFFECT
+        contrast = np.append(axes[largest], 0.0)
+        noise, _, _, curvature = inference.find_variances(contrast)
+        is_known = MAX_QUANTILE**2 * curvature < 1
+        is_infinite = is_known and effects[largest] > MAX_EFFECT
         if is_infinite:
-            noise = axes[largest] @ inference.noise[:-1, :-1] @ axes[largest]
             is_certain = effects[largest] > 2 * deviations[largest] * math.sqrt(noise)
-        if is_certain and (is_infinite or not is_supported):
+        if is_certain and (is_infinite or not is_known):
             column = names[largest]
             return (
                 f"Column {column!r} and the other columns separate the classes of rows, "
@@ -521,12 +541,8 @@ class Descent:
                 "coefficients have no intervals. Drop a column that determines the class, "
                 "or merge its values"
             )
-        if is_supported and not is_infinite:
-            return ""
         # Second derivatives at a coefficient that is noise are noise, too.
-        support = 0.0 if is_infinite else support
-        few = "" if min_class > 0 else "rows of the rarer class"
-        return explain_noise(support, MIN_INFORMATION, few=few)
+        return explain_noise(0.0, 1.0) if is_infinite else ""
 
 
 class PublicRows:
@@ -691,8 +707,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         The noisy coefficients of the columns in their original units; one row for two classes.
     coef_std_error_ : ndarray of the shape of `coef_`
-        Standard errors of the coefficients that `summary` contains, for the coefficients of the population. nan if the
-        noise is too large for intervals, or for more than two classes.
+        Standard errors of the coefficients that `summary` contains, for the coefficients of the population. nan where
+        the noise is too large for an interval, or for more than two classes.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The noisy constants.
     intercept_std_error_ : ndarray of the shape of `intercept_`
@@ -752,9 +768,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     it fits rows with uncertain predictions better than maximum likelihood does.
 
     For two classes, 11/64 of mu**2 are used for noisy sums of second derivatives, including those before steps, and of
-    squared gradients. `summary` computes intervals from these sums and the noisy gradients ([3]_). `coef_` has the
-    estimates of `summary`, shrunk in proportion to their noise. An interval requires that the smallest eigenvalue of
-    the second derivatives exceeds their noise. `fit` warns if the noise exceeds the effects of the columns.
+    squared gradients. `summary` computes intervals from these sums and the noisy gradients ([3]_): those values of a
+    coefficient that the noisy gradient and the noisy second derivatives do not exclude. A coefficient has no interval
+    if the second derivative in its direction may be noise. `coef_` is shrunk in proportion to the noise. `fit` warns if
+    the noise exceeds the effects of the columns.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``person``, the people are public, and a ledger must
@@ -950,22 +967,23 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             mu_squared -= (SIZES + INFORMATION + SCORES) * budget.mu_squared
             steps = descent.run(mu_squared, early, source)
             coefficients = steps.curvature.coefficients
-            found, information, shrunk = descent.infer(steps, budget.mu_squared, source)
+            inference, information = descent.infer(steps, budget.mu_squared, source)
             reason = descent.explain(
                 steps,
-                found,
+                inference,
                 information,
-                shrunk,
                 min_class=float(counts.min()) - min_count,
                 axes=units.axes,
                 names=self.guarantee_.scope[: self.n_features_in_],
             )
-            shift = found.coefficients[:, np.newaxis] - descent.start
-            if not reason:
-                inference = found
+            curvatures = [inference.find_variances(row)[-1] for row in units.to_terms]
+            if not reason and max(curvatures) < MAX_CURVATURE:
+                shift = inference.coefficients[:, np.newaxis] - descent.start
                 coefficients = descent.start + shrink_jointly(
-                    [shrunk], shift, steps.error**2
+                    [information], shift, steps.error**2
                 )
+            if reason:
+                inference = None
             if steps.gain <= 0:
                 warn_of_weak_effects()
         self._set_coefficients(units, coefficients, inference, reason)

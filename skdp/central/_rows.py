@@ -28,6 +28,9 @@ MIN_SUPPORT = 2.5
 # intervals of 24 real tables cover the coefficients, at 0.05 and 0.15, 0.93 and 0.94.
 EXPECTED_VARIANCE = 0.1
 
+# The same for the products of two columns, which are 0 if the columns are independent.
+EXPECTED_PAIR_VARIANCE = 0.01
+
 # Integer that represents the distance from the origin of a column to its farther bound.
 UNIT = 1 << 14
 
@@ -357,14 +360,15 @@ def find_reach(rows: Rows) -> float:
 
 def whiten(
     rows: Rows, mu_squared: Fraction, source: ByteSource
-) -> tuple[Rows, int, NDArray[np.int16], Floats, Floats]:
+) -> tuple[Rows, int, NDArray[np.int16], Floats, Floats, Floats]:
     """Center, scale and rotate rows by noisy numbers, and choose a limit of their norm.
 
     The new columns are about uncorrelated and have a standard deviation of `UNIT` / 8, or less if the noise exceeds it,
     so the noise has about the same effect on all of them. 25 of 32 parts of the budget remain.
 
     Return the new rows, the square of a norm that few of them exceed, the subtracted mean, the matrix by which the
-    centered rows were multiplied, and the noisy covariances of the new columns; both (n_columns, n_columns).
+    centered rows were multiplied, the noisy covariances of the new columns, and the relative size of their noise, at
+    most 1; all three are (n_columns, n_columns).
     """
     n_columns = rows.n_columns
     # Longer rows change the sums by about as much as the noise. If twice as many rows are
@@ -409,10 +413,12 @@ def whiten(
     axes = round_axes(axes / norm, int(np.max(rows.largest)))
     expected = (variances + spectral_norm / 2) / damped / norm**2
     covariance = (vectors * expected) @ vectors.T
+    relative = spectral_norm / (2 * variances + spectral_norm)
+    uncertainty = (vectors * relative) @ vectors.T
     rows = rows.rotate(axes)
     norms = Noise.gaussian(mu_squared / 32)
     square, _ = choose_limit(rows.squares, rows.largest_square, norms, source, **limits)
-    return rows, square, middle, axes, covariance
+    return rows, square, middle, axes, covariance, uncertainty
 
 
 def center_rows(
@@ -501,8 +507,10 @@ class WeightedRows:
     constant: int
     # The square of the largest possible norm of a shortened row with its constant.
     square: int
-    # The expected covariances of the columns, in units; shape (n_columns, n_columns).
+    # The expected covariances of the columns, in units, and the relative size of their errors;
+    # both (n_columns, n_columns).
     covariance: Floats
+    uncertainty: Floats
 
     @cached_property
     def squares(self) -> Floats:
@@ -620,8 +628,18 @@ class NoisyProducts:
         """The inverse of `matrix`, see `invert`."""
         return invert(self.matrix, self.constraint)
 
-    def shrink_toward(self, expected: Floats) -> NoisyProducts:
-        """Shrink the sums toward a multiple of the matrix of expected sums, in proportion to their noise."""
+    def shrink_toward(
+        self,
+        expected: Floats,
+        uncertainty: Floats | None = None,
+        *,
+        smallest: float = 1 / 20,
+    ) -> NoisyProducts:
+        """Shrink the sums toward a multiple of the matrix of expected sums, in proportion to their noise.
+
+        `uncertainty` is the relative size of errors of the expected sums, a matrix of the same shape. The eigenvalues
+        of the result, in expected ones, are at least `smallest`.
+        """
         values, vectors = np.linalg.eigh(expected)
         # In these units, the expected sums are the identity.
         units, identity = vectors / np.sqrt(values), np.eye(len(values))
@@ -632,28 +650,57 @@ class NoisyProducts:
         mean = float(np.average(np.append(np.diag(sums), 1), weights=weights))
         factor = max(mean, 0.2)
         excess, variances = sums / factor - identity, variances / factor**2
-        # The variance of the excess without noise, by moments (empirical Bayes).
-        weights = 1 / (variances + 0.05) ** 2
-        prior = float(np.average(excess**2 - variances, weights=weights))
-        prior = min(max(prior, EXPECTED_VARIANCE), 4.0)
+        prior: Floats | float = estimate_prior(excess, variances, EXPECTED_VARIANCE)
+        if uncertainty is not None:
+            # The products of two columns vary less than the squares of a column.
+            is_pair = identity == 0
+            of_own, of_pairs = (
+                estimate_prior(excess[part], variances[part], least, n_errors=1)
+                for part, least in (
+                    (~is_pair, EXPECTED_VARIANCE),
+                    (is_pair, EXPECTED_PAIR_VARIANCE),
+                )
+            )
+            relative = np.diag(vectors.T @ uncertainty @ vectors)
+            known = np.outer(relative, relative)
+            prior = np.where(is_pair, of_pairs + known / len(values), of_own + known)
         part = prior / (prior + variances)
         shrunk, rotation = np.linalg.eigh(identity + excess * part)
         rotation = vectors * np.sqrt(factor * values) @ rotation
         return replace(
             self,
-            sums=rotation * np.maximum(shrunk, 1 / 20) @ rotation.T,
+            sums=rotation * np.maximum(shrunk, smallest) @ rotation.T,
             directions=vectors,
             variances=part * variances * factor**2 * squares,
         )
 
-    def find_covariance(self, step: Floats) -> Floats:
-        """Return the covariances of the product of shrunk sums and a step, (n_columns + 1,), due to their errors."""
+    def find_covariance(self, step: Floats, other: Floats) -> Floats:
+        """Return the covariances of the products of shrunk sums with a step, (n_columns + 1,), due to their errors.
+
+        The result, of the shape of `sums`, is linear in both steps, and symmetric.
+        """
         assert self.directions is not None
-        squares = (self.directions.T @ step) ** 2
-        covariance: Floats = (
-            self.directions * (self.variances @ squares) @ self.directions.T
-        )
+        first, second = self.directions.T @ step, self.directions.T @ other
+        # Both entries of a pair have the same error.
+        pairs = np.outer(first, second)
+        pairs = self.variances * (pairs + pairs.T) / 2
+        np.fill_diagonal(pairs, self.variances @ (first * second))
+        covariance: Floats = self.directions @ pairs @ self.directions.T
         return covariance
+
+
+def estimate_prior(
+    excess: Floats, variances: Floats, smallest: float, *, n_errors: float = 0.0
+) -> float:
+    """Estimate the variance of excesses without their noise, by moments (empirical Bayes); at least `smallest`.
+
+    The estimate is reduced by `n_errors` of its standard errors without a variance.
+    """
+    weights = 1 / (variances + 0.05) ** 2
+    weights /= weights.sum()
+    prior = float((weights * (excess**2 - variances)).sum())
+    prior -= n_errors * math.sqrt(2 * float(((weights * variances) ** 2).sum()))
+    return min(max(prior, smallest), 4.0)
 
 
 def shrink_jointly(
@@ -752,12 +799,17 @@ class Curvature:
 MAX_NOISE_FACTOR = 2.5
 
 
-def explain_noise(support: float, required: float, *, few: str = "") -> str:
+def explain_noise(
+    support: float, required: float, *, few: str = "", terms: Sequence[Any] = ()
+) -> str:
     """State the rows that are required for intervals, if the smallest eigenvalue in norms of the noise is `support`.
 
-    `few` names the rows whose number may be noise alone, so that no factor is known.
+    `few` names the rows whose number may be noise alone, so that no factor is known. `terms` are the coefficients
+    without intervals; () for all of them.
     """
     problem = "The noise is too large for intervals of the coefficients"
+    if terms:
+        problem += f" of {list(terms)}"
     remedy = "Narrower bounds or fewer columns reduce the noise"
     if few:
         return (

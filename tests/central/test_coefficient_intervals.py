@@ -167,7 +167,7 @@ def test_noise_error_contains_the_noise_of_second_derivatives():
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"a": rng.random(1_000) < 0.1, "b": rng.uniform(-1, 1, 1_000)}).astype(float)
     y = 6 * X["a"] + 3 * X["b"] - 4 > rng.logistic(size=1_000)
-    model = LOGISTIC(4.0, bounds={"a": (0, 1), "b": (-1, 1)}, random_state=0)
+    model = LOGISTIC(8.0, bounds={"a": (0, 1), "b": (-1, 1)}, random_state=0)
 
     def infer(index=None, entry=0, size=0.0):
         draws = []
@@ -402,14 +402,14 @@ def check_logistic_setting(name, n_draws):
         y = rng.random(5_000) < expit(wanted[0] + X @ wanted[1:])
         model = DPLogisticRegression(bounds=bounds, classes=[False, True], random_state=seed).fit(X, y)
         slopes.append(model.coef_[0])
-        if np.isfinite(model.coef_std_error_).all():
+        if np.isfinite(model.coef_std_error_).all() and np.isfinite(model.intercept_std_error_).all():
             table = model.summary()
             errors.append((table["estimate"] - wanted) / table["std_error"])
     if name == "a level of 3 %":
         # It was 0.53 if a twentieth of the rows had less weight.
         assert np.sqrt(np.mean((np.array(slopes)[:, -1] - wanted[-1]) ** 2)) < 0.36
-    # 98 to 100 % of 100 other draws had intervals.
-    assert len(errors) >= binom.ppf(1e-4, n_draws, 0.96)
+    # 88 to 100 % of 100 other draws had intervals of all coefficients.
+    assert len(errors) >= binom.ppf(1e-4, n_draws, 0.88)
     n_missed = (np.abs(errors) > 1.96).sum()
     # Errors of one fit are hardly correlated; at most 0.06 of the intervals of 100 other draws missed.
     assert n_missed <= binom.ppf(1 - 1e-4, np.size(errors), 0.06)
@@ -439,6 +439,37 @@ def test_second_derivatives_of_few_rows_are_not_clipped():
         errors.append(LOGISTIC(1.0, random_state=seed).fit(X, y).coef_std_error_.max())
     assert np.isfinite(errors).any()
     assert np.nanmax(errors) < 5
+
+
+@pytest.mark.parametrize(("share", "epsilon"), quick_first(1, [(0.02, 1.0), (0.005, 4.0)]))
+def test_intervals_of_a_rare_indicator_with_uneven_classes_cover(share, epsilon):
+    """Second derivatives of the rows with the indicator were clipped, and 0.42 of the intervals covered."""
+    model, n_draws, n_missed, widths = LOGISTIC(epsilon, bounds=(0, 1)), 25, 0, []
+    for seed in range(n_draws):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame({"x": rng.random(20_000), "rare": (rng.random(20_000) < share) * 1.0})
+        y = rng.random(20_000) < expit(1.5 + X["x"] - 1.5 * X["rare"])
+        lower, upper = model.set_params(random_state=seed).fit(X, y).summary().loc["rare", ["lower", "upper"]]
+        widths.append(upper - lower)
+        n_missed += not lower <= -1.5 <= upper
+    assert n_missed <= binom.ppf(1 - 1e-4, n_draws, 0.06)
+    assert np.median(widths) < 1.2
+
+
+def test_column_far_below_its_bound_has_no_wrong_interval():
+    """Second derivatives that were noise had a minimum: 26 of 40 fits had intervals, and none covered."""
+    n_wrong = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame({"a": rng.normal(size=3_000).clip(-4, 4)})
+        X["b"] = np.where(rng.random(3_000) < 0.1, rng.uniform(0.1, 0.3, 3_000), 0.0)
+        y = rng.random(3_000) < expit(0.5 * X["a"] + 4 * X["b"] - 1)
+        model = LOGISTIC(2.0, bounds={"a": (-4, 4), "b": (0, 30)}, random_state=seed).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The noise is too large|Column")
+            lower, upper = model.summary().loc["b", ["lower", "upper"]]
+        n_wrong += not (np.isnan(lower) or lower <= 4 <= upper)
+    assert n_wrong <= binom.ppf(1 - 1e-4, 20, 0.06)
 
 
 def test_coefficients_of_a_rare_class_are_not_inflated():
