@@ -47,6 +47,7 @@ from skdp.central._sums import (
 )
 from skdp.central.statistics import (
     Batches,
+    CategorySearch,
     Noise,
     declared_domain,
     is_ordered,
@@ -58,6 +59,7 @@ from skdp.domain import (
     DEFAULT_BINS,
     Domain,
     DomainLike,
+    FoundCategories,
     Interval,
     close_interval,
     widen_interval,
@@ -83,12 +85,17 @@ class DPHistogram(WeightedStatistic):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all counts together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian.
+    delta : float, default=0.0
+        Failure probability of values that are found: an upper bound of the probability that a value of one person only
+        is found. It is not spent if `domain` declares all columns.
     domain : Domain, mapping of column name to values, list of values per column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins. A single `Interval` is
         for all columns. An open end of an `Interval`, such as ``Interval(0, None)``, is found with a third of the
         budget, and numbers beyond it are counted in the outer bin. A polars Enum needs no declaration, nor do ordered
         categories of pandas. None among the values declares missing as a value. Several columns are counted together: a
-        cell is a combination of values.
+        cell is a combination of values. With a `delta`, values of columns that `domain` omits are found with a fifth of
+        the budget: texts, whole numbers, booleans and missing values of many rows. All other values are counted as the
+        value "(other)".
     method : {"auto", "flat", "hierarchical"}, default="auto"
         ``"flat"`` adds noise to the count of each cell. ``"hierarchical"``, for one column, also counts nested groups
         of neighboring cells with the same epsilon, and makes all counts consistent [1]_. Errors of single cells are
@@ -125,7 +132,7 @@ class DPHistogram(WeightedStatistic):
     frequencies_ : ndarray of shape (n_cells,)
         Proportion of each cell: the nearest proportions that are nonnegative and sum to 1.
     domain_ : Domain
-        The values of each column, with the limits that are found in place of open ends.
+        The values of each column, declared or found, with the limits that are found in place of open ends.
     bounds_ : ndarray of shape (n_open, 2)
         The ends of the columns with an open end, declared or found. Defined only for such columns.
     method_ : {"flat", "hierarchical"}
@@ -144,12 +151,13 @@ class DPHistogram(WeightedStatistic):
     Notes
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
-    distribution of all counts together by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. `fit` reads
-    the values of all columns. The number of records is protected too, and every cell gets noise, whether or not it
-    occurs: a record changes one count by 1, so exact discrete Laplace noise of scale 1 / epsilon protects it; in a
-    hierarchy of h levels it changes one count on each, and the scale is h / epsilon. Methods of the fitted histogram
-    are post-processing, without privacy loss. The method used depends on the domain and epsilon only. Not covered: an
-    error under ``handle_unknown="error"`` reveals that some value is undeclared.
+    distribution of all counts together by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. With values
+    that are found, the guarantee is ``(epsilon, delta)`` (:doc:`/guarantees/statistics`). `fit` reads the values of all
+    columns. The number of records is protected too, and every cell gets noise, whether or not it occurs: a record
+    changes one count by 1, so exact discrete Laplace noise of scale 1 / epsilon protects it; in a hierarchy of h levels
+    it changes one count on each, and the scale is h / epsilon. Methods of the fitted histogram are post-processing,
+    without privacy loss. The method used depends on the domain and epsilon only. Not covered: an error under
+    ``handle_unknown="error"`` reveals that some value is undeclared.
 
     With `sample_weight`, counts are sums of weights between 0 and `max_weight`, and the noise is `max_weight` times as
     large.
@@ -186,12 +194,14 @@ class DPHistogram(WeightedStatistic):
 
     _library: str
     _takes_categories = True
+    _found_parameter = "domain"
     _finds_limits = True
 
     def __init__(
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
+        delta: float = 0.0,
         domain: DomainLike | None = None,
         method: Method = "auto",
         levels: Mapping[Any, Mapping[Any, Any]] | None = None,
@@ -203,6 +213,7 @@ class DPHistogram(WeightedStatistic):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
+        self.delta = delta
         self.domain = domain
         self.method = method
         self.levels = levels
@@ -216,6 +227,21 @@ class DPHistogram(WeightedStatistic):
     def _allows_missing(self) -> bool:
         declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
         return super()._allows_missing() or declared
+
+    def _select_categories(self, rows: Batches) -> Batches:
+        return super()._select_bounded(rows)
+
+    def _plan_categories(
+        self, rows: Batches, budget: PrivacyBudget
+    ) -> CategorySearch | None:
+        """Plan the search of values, of which so many are found that the cells fit into memory."""
+        search = super()._plan_categories(rows, budget)
+        if search is None:
+            return None
+        rows = replace(rows, found=search.placeholder)
+        largest = MAX_CELLS / self._make_cells(rows, self._widen_open(rows)).size
+        n_values = int(largest ** (1 / len(search.names)) + 1e-9)
+        return replace(search, max_values=n_values - 1)
 
     def _select_bounded(self, rows: Batches) -> Batches:
         """Select the columns with an open end."""
@@ -232,17 +258,37 @@ class DPHistogram(WeightedStatistic):
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Plan the counts of a domain with the widest intervals for open ends."""
+        return self._plan_cells(rows, budget, self._widen_open(rows))
+
+    def _widen_open(self, rows: Batches) -> dict[Any, Interval]:
+        """Return the widest intervals for intervals with an open end."""
         closed = {}
         for name, interval in self._find_open(rows).items():
             closed[name] = widen_interval(interval, bins=DEFAULT_BINS)
-        return self._plan_cells(rows, budget, closed)
+        return closed
 
     def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
         closed = {}
         intervals = self._find_open(rows).items()
-        for (name, interval), ends in zip(intervals, bounds.tolist(), strict=True):
+        # Without an open end, there are no bounds.
+        ends_of_columns = bounds.tolist() if intervals else []
+        for (name, interval), ends in zip(intervals, ends_of_columns, strict=True):
             closed[name] = close_interval(interval, *ends, bins=DEFAULT_BINS)
         return self._plan_cells(rows, search.rest, closed)
+
+    def _make_cells(self, rows: Batches, closed: Mapping[Any, Interval]) -> Domain:
+        """Make the domain of the cells; `closed` replaces the intervals with an open end."""
+        columns = super()._select_bounded(rows)
+        declared = columns.add_found(self.domain)
+        if closed:
+            declared = {**name_declared(columns.names, declared), **closed}
+        domain = declared_domain(columns.table, declared, "domain")
+        if domain.size > MAX_CELLS:
+            raise ValueError(
+                f"`domain` must have at most {MAX_CELLS:,} cells, got {domain.size:,}. "
+                "Use fewer columns or wider bins."
+            )
+        return domain
 
     def _plan_cells(
         self, rows: Batches, budget: PrivacyBudget, closed: Mapping[Any, Interval]
@@ -254,16 +300,7 @@ class DPHistogram(WeightedStatistic):
         check_choice("method", self.method, get_args(Method))
         check_confidence_level(self.confidence_level)
         max_weight = self._check_max_weight(rows)
-        columns = super()._select_bounded(rows)
-        declared: Any = self.domain
-        if closed:
-            declared = {**name_declared(columns.names, declared), **closed}
-        domain = declared_domain(columns.table, declared, "domain")
-        if domain.size > MAX_CELLS:
-            raise ValueError(
-                f"`domain` must have at most {MAX_CELLS:,} cells, got {domain.size:,}. "
-                "Use fewer columns or wider bins."
-            )
+        domain = self._make_cells(rows, closed)
         library = choose_library(rows.table.native)
         if library != "pandas":
             check_unique_names([*domain.columns, *_COLUMNS])
@@ -467,6 +504,12 @@ def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> 
 
 def _choose_method(method: str, domain: Domain, *, has_levels: bool = False) -> str:
     """Return the method for a domain: flat counts if its cells have no order and no levels."""
+    are_found = any(isinstance(values, FoundCategories) for values in domain.values())
+    if are_found and (has_levels or method == "hierarchical"):
+        raise ValueError(
+            "`domain` must declare all values with `levels` or method='hierarchical', "
+            "because values that are found have no order, got a column without values."
+        )
     if has_levels:
         return method
     if len(domain.columns) > 1 and method == "hierarchical":

@@ -16,8 +16,10 @@ from skdp import (
     DPAdditiveClassifier,
     DPAdditiveRegressor,
     DPCategoricalNB,
+    DPHistogram,
     DPOneHotEncoder,
     DPTargetEncoder,
+    Interval,
     PrivacyLedger,
     load,
     privacy_statement,
@@ -370,3 +372,66 @@ def test_replayed_additive_models_are_within_epsilon(k):
     replay = replay_release(release, pd.concat([table, table[5:6], table[5:6]][: k + 1], ignore_index=True), table)
     assert replay.findings == ()
     assert 0.5 < replay.epsilon / replay.guarantee.epsilon <= 1 + 1e-9
+
+
+# Histograms.
+
+
+def make_histogram(**given):
+    return DPHistogram(**{"epsilon": 4.0, "delta": 1e-6, "random_state": 0} | given)
+
+
+def test_histogram_counts_found_values_and_all_others():
+    rare = ROWS.copy()
+    rare.loc[:9, "job"] = [f"pilot {i}" for i in range(10)]
+    counted = make_histogram(epsilon=1.0).fit(rare[["job"]])
+    truth = rare["job"].value_counts(dropna=False)
+    expected = [truth["clerk"], truth["nurse"], rare["job"].isna().sum(), 10]
+    assert find(counted) == ("clerk", "nurse", None, OTHER)
+    assert counted.counts_ == pytest.approx(expected, abs=15)
+    assert counted.std_error_[0] == pytest.approx(np.sqrt(2) / 0.8, rel=0.05)  # four fifths of epsilon
+    table = counted.fit(pl.from_pandas(rare[["job", "floor"]])).to_frame()
+    assert table["floor"].to_list() == ["0", "1", "2", OTHER] * 4
+
+
+def test_histogram_finds_limits_and_values_in_one_release():
+    ages = ROWS[["job"]].assign(age=np.random.default_rng(1).integers(20, 60, N))
+    ledger = PrivacyLedger(4.0, delta=1e-6)
+    counted = make_histogram(domain={"age": Interval(0, None)}, ledger=ledger).fit(ages)
+    assert counted.domain_.columns == ("job", "age")
+    assert 50 < counted.bounds_[0, 1] < 300
+    assert counted.counts_.sum() == pytest.approx(N, abs=60)
+    assert ledger.spent.epsilon == 4.0
+    assert counted.guarantee_.delta == 1e-6
+
+
+def test_number_of_found_values_is_limited_by_the_number_of_cells(monkeypatch):
+    monkeypatch.setattr("skdp.central._counts_and_means.MAX_CELLS", 12)
+    values = np.repeat([f"v{i}" for i in range(6)], [100, 200, 300, 400, 500, 600]).astype(object)
+    table = pd.DataFrame({"v": values, "owns": np.arange(2100) % 2 == 0})
+    counted = make_histogram(domain={"owns": [False, True]}).fit(table)
+    assert find(counted, "v") == ("v1", "v2", "v3", "v4", "v5", OTHER)
+    counted = make_histogram().fit(table)
+    assert [len(values) for values in counted.domain_.values()] == [3, 3]
+
+
+@pytest.mark.parametrize(("k", "max_weight"), [(1, None), (3, None), (2, 5.0)])
+def test_replayed_histograms_are_within_epsilon(k, max_weight):
+    table = ROWS[["job", "floor"]].assign(w=np.tile([0.5, 9.0, np.nan], N // 3))
+    person = table.iloc[[4] * k]
+
+    def release(given):
+        model = make_histogram(max_rows_per_person=k, max_weight=max_weight)
+        return model.fit(given[["job", "floor"]], **({"sample_weight": given["w"]} if max_weight else {}))
+
+    replay = replay_release(release, pd.concat([table, person], ignore_index=True), table)
+    assert replay.findings == ()
+    assert 0.5 < replay.epsilon / replay.guarantee.epsilon <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("given", [{"method": "hierarchical"}, {"levels": {"kind": {OTHER: "x"}}}], ids=str)
+def test_found_values_have_no_order(given):
+    ledger = PrivacyLedger(9.0, delta=1e-5)
+    with pytest.raises(ValueError, match="`domain` must declare all values with `levels` or method='hierarchical'"):
+        make_histogram(ledger=ledger, **given).fit(ROWS[["job"]])
+    assert ledger.spent.epsilon == 0

@@ -96,7 +96,7 @@ def test_names_of_a_column_transformer_are_explained():
         ("DPHistogram", {"method": "tree"}, "`method` must be one of"),
         ("DPHistogram", {"method": "hierarchical"}, "must be 'auto' or 'flat' for several columns"),
         ("DPHistogram", {"domain": "auto"}, "`domain` must be a list, a mapping or a Domain"),
-        ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"`domain` declares .*\['b'\]"),
+        ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"`domain` must declare .*\['b'\]"),
         ("DPGroupBy", {"by": "town"}, r"`by` must name columns of X, .*, got \['town'\]"),
         ("DPGroupBy", {"by": ["a", "a"]}, "`by` must name at least one column, and none twice"),
         *(
