@@ -477,7 +477,8 @@ class DPHistogram(WeightedStatistic):
     ) -> Estimate:
         """Return counts with errors and intervals, for this table or for a population."""
         level = check_confidence_level(self.confidence_level)
-        is_gaussian = "Gaussian" in self.guarantee_.mechanism
+        # A search of values may have Gaussian noise beside Laplace noise on the counts.
+        is_gaussian = isinstance(self.epsilon, Rho | Mu)
         return estimate_counts(
             counts,
             std_error,

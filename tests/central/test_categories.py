@@ -381,6 +381,16 @@ def make_histogram(**given):
     return DPHistogram(**{"epsilon": 4.0, "delta": 1e-6, "random_state": 0} | given)
 
 
+def test_intervals_are_of_the_noise_of_counts_beside_gaussian_noise_of_a_search():
+    rows = pd.DataFrame(dict.fromkeys(map(str, range(12)), ["yes"] * 2000))
+    release = DPHistogram(1.0, delta=1e-6, confidence_level=0.99, random_state=0).fit(rows)
+    assert "Gaussian on counts of values" in release.guarantee_.mechanism
+    counts = release.to_frame()
+    margins = counts["upper"] - counts["count"]
+    # The quantile of Laplace noise, rounded up.
+    assert (margins >= -np.log(0.01) / np.sqrt(2) * counts["std_error"]).all()
+
+
 def test_histogram_counts_found_values_and_all_others():
     rare = ROWS.copy()
     rare.loc[:9, "job"] = [f"pilot {i}" for i in range(10)]
