@@ -98,7 +98,7 @@ class FittedTable:
             raise ValueError(
                 "The constraints of `domain` must be satisfied by some rows of the "
                 f"model, got {list(self.domain.constraints)} and no such row. Remove "
-                "some of them, or declare narrower bins."
+                "some of them, or declare both ends and narrower bins."
             )
         if invalid.size:
             rows.replace(invalid, rows, rng.choice(valid, invalid.size))
