@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+import re
 from datetime import date
 from decimal import Decimal
 
@@ -25,7 +26,7 @@ from skdp import (
     privacy_statement,
     save,
 )
-from skdp.privacy import BudgetExceeded, Rho
+from skdp.privacy import BudgetExceeded, Rho, largest_mu
 from skdp.testing import replay_release
 from tests.conftest import often
 
@@ -48,6 +49,10 @@ MODELS = {
     "indicators": lambda **given: DPOneHotEncoder(**given),
     "means": lambda **given: DPTargetEncoder(bounds=(0, 1), **given),
     "bayes": lambda **given: DPCategoricalNB(classes=[0, 1], **given),
+}
+ADDITIVE = {
+    "regressor": lambda **given: DPAdditiveRegressor(**{"target_bounds": (0, 1)} | given),
+    "classifier": lambda **given: DPAdditiveClassifier(**{"classes": [0, 1]} | given),
 }
 
 
@@ -137,6 +142,26 @@ def test_replayed_neighbors_are_within_epsilon(model, k):
     replay = replay_release(release, pd.concat([table, person], ignore_index=True), table)
     assert replay.findings == ()
     assert 0.5 < replay.epsilon / replay.guarantee.epsilon <= 1 + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:The noise exceeds the effects")
+@pytest.mark.parametrize(("model", "n_columns"), [("classifier", 1), ("indicators", 12)])
+def test_gaussian_noise_and_its_threshold_have_half_of_delta_each(model, n_columns):
+    """For the indicators, Gaussian noise is smaller than Laplace noise."""
+    epsilon, delta = 1.0, 1e-4
+    table = pd.concat([ROWS[["job"]]] * n_columns, axis=1, keys=range(n_columns)).set_axis(
+        [f"c{i}" for i in range(n_columns)], axis=1
+    )
+    part = 1.0 if model == "indicators" else 0.2
+    fitted = (MODELS | ADDITIVE)[model](epsilon=epsilon, delta=delta, random_state=0).fit(table, ILL)
+    assert "rounded Gaussian on counts of values" in fitted.guarantee_.mechanism
+    threshold = int(re.search(r"reach (\d+)", fitted.guarantee_.mechanism)[1])
+    std = math.sqrt(n_columns / part) / largest_mu(epsilon, delta / 2)
+
+    def bound(threshold):  # a value of one row reaches the threshold
+        return n_columns * math.exp(-(((threshold - 1.5) / std) ** 2) / 2) / 2
+
+    assert bound(threshold) <= delta / 2 < bound(threshold - 1)
 
 
 # Categories.
@@ -327,12 +352,6 @@ def test_release_is_charged_once_and_described():
 
 
 # Additive models.
-
-
-ADDITIVE = {
-    "regressor": lambda **given: DPAdditiveRegressor(**{"target_bounds": (0, 1)} | given),
-    "classifier": lambda **given: DPAdditiveClassifier(**{"classes": [0, 1]} | given),
-}
 
 
 @pytest.mark.parametrize("model", ADDITIVE)

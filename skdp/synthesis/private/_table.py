@@ -393,7 +393,7 @@ def check_listed(table: Table, declared: Any, found: Mapping[Any, Interval]) -> 
         raise ValueError(
             f"`domain` must declare the values of the columns {absent}, got no domain. Only "
             "the limits of columns with a dtype of numbers are found. Add lists of values "
-            "from public knowledge, or exclude these columns from X."
+            "from public knowledge or from discover_domain, or exclude these columns from X."
         )
 
 
