@@ -496,7 +496,9 @@ class CentralStatistic(CentralEstimator):
             rows = replace(rows, found=categories.find(values, source))
         if search is not None:
             limits = search.find(rows, counts, source)
-            method["limits"] = _format_ranges(bounded, limits)
+            is_found = (limits != search.ends).any(axis=1)
+            found = compress(bounded, is_found)
+            method["limits"] = _format_ranges([*found], limits[is_found])
             self.guarantee_ = replace(self.guarantee_, method=method)
         if search is not None or categories is not None:
             with warnings.catch_warnings():

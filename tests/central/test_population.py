@@ -178,3 +178,17 @@ def test_medians_of_whole_numbers_include_their_sampling_error():
         assert found["x_median_upper"] - found["x_median_lower"] < 15
     assert n_rejected <= 1
     check_coverage(covered, 0.95)
+
+
+def test_median_that_is_not_released_has_no_interval_for_a_population(population):
+    groups = DPGroupBy(bounds=(0.0, 1000.0), statistics=["count", "median"], totals=True, random_state=0, **BY)
+    table = groups.fit(population[["g", "x"]].head(500)).to_frame(design_effect=1.0)
+    assert table.loc["total"].filter(like="median").isna().all()
+    assert not table.loc[["a", "b"]].filter(like="median").isna().any(axis=None)
+
+
+def test_note_of_method_has_the_limits_that_are_found_only(population):
+    bounds = {"x": (0, None), "yes": (0, 1)}
+    groups = DPGroupBy(bounds=bounds, statistics=["count", "mean"], random_state=0, **BY).fit(population.head(2_000))
+    high = groups.bounds_[0, 1]
+    assert dict(groups.guarantee_.method)["limits"] == f"x from 0 to {high:,g}"

@@ -128,8 +128,11 @@ def add_sampling_errors(groups: Any, design_effect: float) -> dict[str, Floats]:
         for statistic in groups._statistics.keys() - {"count"}:
             name = f"{column}_{statistic}"
             errors = np.sqrt(design_effect * variances[statistic])
+            is_released = ~np.isnan(found[name].value)
             estimate = add_sampling(found[name], errors, degrees, level)
-            found[name] = estimate.clip(*limits.get(statistic, (low, high)))
+            estimate = estimate.clip(*limits.get(statistic, (low, high)))
+            parts = (np.where(is_released, part, np.nan) for part in estimate)
+            found[name] = Estimate(*parts)
     return {name: np.column_stack(estimate) for name, estimate in found.items()}
 
 
