@@ -187,6 +187,13 @@ def test_median_that_is_not_released_has_no_interval_for_a_population(population
     assert not table.loc[["a", "b"]].filter(like="median").isna().any(axis=None)
 
 
+def test_mean_of_too_few_rows_keeps_the_bounds_as_its_interval_for_a_population(population):
+    groups = DPGroupBy(0.1, bounds=(0.0, 1000.0), statistics=["count", "mean", "std"], random_state=0, **BY)
+    table = groups.fit(population[["g", "x"]].head(3)).to_frame(design_effect=1.0)
+    assert table["x_mean"].isna().all()
+    assert table[["x_mean_lower", "x_mean_upper"]].to_numpy().tolist() == [[0.0, 1000.0]] * 2
+
+
 def test_note_of_method_has_the_limits_that_are_found_only(population):
     bounds = {"x": (0, None), "yes": (0, 1)}
     groups = DPGroupBy(bounds=bounds, statistics=["count", "mean"], random_state=0, **BY).fit(population.head(2_000))
