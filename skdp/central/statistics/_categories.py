@@ -76,7 +76,10 @@ class CategorySearch:
         for by_value in rows.select(self.names).count_texts(count_values):
             counted: Counter[str | None] = Counter()
             for value, n in by_value.items():  # an engine may have counted numbers
-                counted[to_text(value)] += n
+                text = to_text(value)
+                # No library has a dtype of text with lone surrogates.
+                if text is None or text == text.encode(errors="ignore").decode():
+                    counted[text] += n
             del counted[OTHER]
             counts.append(counted)
         return counts
