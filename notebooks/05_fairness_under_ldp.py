@@ -175,6 +175,8 @@ peers = pd.DataFrame(
             "disparate_impact": aif360.disparate_impact(),
             OPPORTUNITY: aif360.equal_opportunity_difference(),
             "average_odds_difference": aif360.average_odds_difference(),
+            "equalized_odds_difference": aif360.equalized_odds_difference(),
+            "predictive_parity_difference": -aif360.false_discovery_rate_difference(),
         },
         "fairlearn": {
             PARITY: demographic_parity_difference(rich, predicted_rich, **groups),
@@ -409,7 +411,7 @@ by_sex = debiased_fairness(
     positive_label=">50K",
     columns="sex",
 )
-by_sex.drop(columns="definition").iloc[6:].round(3)
+by_sex[by_sex["group"].isna()].drop(columns="definition").round(3)
 
 # %% [markdown]
 # ## Training on privatized columns

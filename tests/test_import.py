@@ -30,7 +30,7 @@ print(sorted(packages() & optional))
 sys.modules["aif360"] = sys.modules["fairlearn"] = None
 from skdp.metrics import fairness_report
 metrics = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="a", positive_label=1)
-print(metrics["value"].tolist()[6:10])
+print(metrics.set_index("metric")["value"][["statistical_parity_difference", "average_odds_difference"]].tolist())
 """
 
 
@@ -43,7 +43,7 @@ def test_imports_are_few_silent_and_without_optional_packages():
     assert first == "[] ['skdp']"
     assert command == "[] ['skdp', 'skdp.cli', 'skdp.cli._options']"
     assert ledger == "[] ['_arrays', '_json', 'cli', 'exact', 'privacy', 'randomness']"
-    assert (encoder, optional, report) == ("[]", "[]", "[0.5, 2.0, 0.0, 0.5]")
+    assert (encoder, optional, report) == ("[]", "[]", "[0.5, 0.5]")
 
 
 def test_names_for_type_checkers_equal_the_names_at_run_time():

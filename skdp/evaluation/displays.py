@@ -608,10 +608,13 @@ class FairnessDisplay(PanelDisplay):
         endings = table["class_vs_rest"].map(", {} vs rest".format)
         table["label"] = metrics + endings.where(table["class_vs_rest"].notna(), "")
         table["panel"] = list(map(_choose_panel, metrics, table["label"]))
-        # Rows of rates are labeled by the group, other rows by the metric.
+        # Rows of rates are labeled by the group, other rows by the metric and the group.
         is_rate = ~table["panel"].isin(PARITY)
         groups = table["group"].map(format_label)
-        table["label"] = groups.where(is_rate, table["label"])
+        named = (table["label"] + ", " + groups).where(
+            table["group"].notna(), table["label"]
+        )
+        table["label"] = groups.where(is_rate, named)
         # A rate without a group is the rate of all rows, and is not compared.
         self.table = table[~is_rate | table["group"].notna()]
         if self.table.empty:

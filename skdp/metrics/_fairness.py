@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.sparse import csr_array
 from sklearn.exceptions import UndefinedMetricWarning
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import Floats
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -40,11 +40,11 @@ from skdp.metrics._rates import (
     COMPARISONS,
     RATES,
     Groups,
+    Rates,
     RateSums,
     compare_extremes,
     compare_with_privileged,
     estimate_rates,
-    make_simultaneous,
     score_rates,
     sum_rates,
 )
@@ -63,12 +63,8 @@ RowSource = Literal["population", "table"]
 # Column of the class of each metric, if there are more than two classes.
 CLASS = "class_vs_rest"
 
-# Definitions of aif360 if there are privileged rows, and of fairlearn otherwise.
-WITH_PRIVILEGED = {
-    "difference": "unprivileged − privileged",
-    "ratio": "unprivileged / privileged",
-}
-WITHOUT_PRIVILEGED = {"difference": "largest − smallest", "ratio": "smallest / largest"}
+# Compared sides without privileged rows, as in fairlearn.
+EXTREMES = {"difference": "largest − smallest", "ratio": "smallest / largest"}
 
 
 def fairness_report(
@@ -112,19 +108,25 @@ def fairness_report(
         value, std_error, lower, upper``. The groups are "unprivileged" and
         "privileged", or all occurring values if `privileged` is None:
 
-        - ``selection_rate``, ``true_positive_rate``, ``false_positive_rate`` of each
-          group: ``P(ŷ = +)``, TPR = ``P(ŷ = + | y = +)`` and FPR = ``P(ŷ = + | y = −)``;
+        - ``selection_rate``, ``true_positive_rate``, ``false_positive_rate``,
+          ``precision`` and ``false_discovery_rate`` of each group: ``P(ŷ = +)``, TPR =
+          ``P(ŷ = + | y = +)``, FPR = ``P(ŷ = + | y = −)``, PPV = ``P(y = + | ŷ = +)``
+          and FDR = ``P(y = − | ŷ = +)``;
         - ``statistical_parity_difference`` of selection rates, and
           ``disparate_impact``, their ratio;
-        - ``equal_opportunity_difference`` of TPR, and ``average_odds_difference``, the
-          mean of the differences of TPR and FPR.
+        - ``equal_opportunity_difference`` of TPR; ``average_odds_difference``, the mean
+          of the differences of TPR and FPR; and ``equalized_odds_difference``, the larger
+          of their absolute values;
+        - ``predictive_parity_difference`` of PPV.
 
         With more than two labels and no positive label, the column ``class_vs_rest`` is
         first: it has the positive label of the row.
 
         In comparisons, ``group`` is None. With `privileged`, a difference is
         *unprivileged − privileged*, so a negative difference disadvantages the
-        unprivileged group. Without `privileged`, a difference is the largest rate minus
+        unprivileged group. If several groups are unprivileged, the rates of each of them
+        and its comparison with the privileged rows follow, where ``group`` is the group.
+        Without `privileged`, a difference is the largest rate minus
         the smallest, and ``disparate_impact`` is the smallest divided by the largest.
         Use `to_aif360` for the other metrics of aif360.
 
@@ -154,9 +156,9 @@ def fairness_report(
 
     The definitions are from aif360 [1]_ with `privileged`, and from fairlearn [2]_
     without it (``demographic_parity_difference``, ``demographic_parity_ratio``,
-    ``equal_opportunity_difference`` and ``equalized_odds_difference(agg="mean")``).
-    Unlike in fairlearn, the true positive rate of a group without a positive row is
-    nan, and so is the ratio if all selection rates are 0.
+    ``equal_opportunity_difference`` and ``equalized_odds_difference``, with
+    ``agg="mean"`` for average odds). Unlike in fairlearn, a rate of a group without rows
+    to divide by is nan, and so is the ratio if all selection rates are 0.
 
     **Intervals** treat the rows as an independent sample and cover the metric of the
     population. At 95 %, they cover in at least 93 % of samples with 50 rows per group.
@@ -165,11 +167,10 @@ def fairness_report(
       weighted rows with the same linearized variance [7]_.
     - Differences: method 10 of Newcombe [4]_, and MOVER for average odds [5]_.
     - Ratios: MOVER-R [6]_.
-    - Largest minus smallest rate: the endpoint next to equality holds for all pairs of
-      groups simultaneously, by Bonferroni's inequality.
-
-    To compare each group with a reference group, select a rate and subtract, as in the
-    last example.
+    - Largest minus smallest rate, and equalized odds: the endpoint next to equality
+      holds for all pairs of groups and rates simultaneously, by Bonferroni's inequality.
+      The standard error is the error of the groups and the rate with the largest
+      difference; the mean of its square is at least the variance [8]_.
 
     References
     ----------
@@ -189,6 +190,8 @@ def fairness_report(
     .. [7] E. L. Korn, B. I. Graubard (1998). Confidence intervals for proportions with
        small expected number of positive counts estimated from survey data. Survey
        Methodology 24.
+    .. [8] H. Chernoff (1981). A note on an inequality involving the normal distribution.
+       Annals of Probability 9.
 
     Examples
     --------
@@ -197,47 +200,43 @@ def fairness_report(
     >>> y_true = ["yes", "yes", "no", "no", "yes", "yes", "no", "no"]
     >>> y_pred = ["yes", "no", "no", "no", "yes", "yes", "yes", "no"]
     >>> report = fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes")
-    >>> report.loc[6:, ["metric", "definition", "value"]].round(3)
-                              metric                          definition  value
-    6  statistical_parity_difference   P(ŷ=+): unprivileged − privileged -0.500
-    7               disparate_impact   P(ŷ=+): unprivileged / privileged  0.333
-    8   equal_opportunity_difference      TPR: unprivileged − privileged -0.500
-    9        average_odds_difference  FPR&TPR: unprivileged − privileged -0.500
+    >>> report.loc[report["group"].isna(), ["metric", "value"]].round(3)
+                               metric  value
+    10  statistical_parity_difference -0.500
+    11               disparate_impact  0.333
+    12   equal_opportunity_difference -0.500
+    13        average_odds_difference -0.500
+    14      equalized_odds_difference  0.500
+    15   predictive_parity_difference  0.333
 
     Eight rows give wide intervals:
 
-    >>> report.round(2).loc[[0, 1, 6, 7], ["metric", "group", "value", "std_error", "lower", "upper"]]
-                              metric         group  value  std_error  lower  upper
-    0                 selection_rate  unprivileged   0.25       0.22   0.01   0.81
-    1                 selection_rate    privileged   0.75       0.22   0.19   0.99
-    6  statistical_parity_difference          None  -0.50       0.31  -0.79   0.14
-    7               disparate_impact          None   0.33       0.30   0.06   1.33
+    >>> numbers = ["metric", "group", "value", "std_error", "lower", "upper"]
+    >>> report.loc[report["definition"].str.startswith("P(ŷ=+)"), numbers].round(2)
+                               metric         group  value  std_error  lower  upper
+    0                  selection_rate  unprivileged   0.25       0.22   0.01   0.81
+    1                  selection_rate    privileged   0.75       0.22   0.19   0.99
+    10  statistical_parity_difference          None  -0.50       0.31  -0.79   0.14
+    11               disparate_impact          None   0.33       0.30   0.06   1.33
 
-    Groups formed by two columns are compared with each other:
+    Each of several unprivileged groups is also compared with the privileged one:
 
-    >>> import pandas as pd
-    >>> people = pd.DataFrame({"sex": sex, "race": ["Black", "White"] * 4})
-    >>> report = fairness_report(y_true, y_pred, people, positive_label="yes")
-    >>> report.loc[[2, 3, 12], ["metric", "group", "value"]]
-                               metric          group  value
-    2                  selection_rate  (Male, Black)    1.0
-    3                  selection_rate  (Male, White)    0.5
-    12  statistical_parity_difference           None    1.0
+    >>> race = ["Black"] * 3 + ["Other"] * 2 + ["White"] * 3
+    >>> report = fairness_report([1, 1, 0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1, 1, 0], race, privileged="White")
+    >>> report.loc[report["metric"] == "statistical_parity_difference", ["group", "value"]].round(2)
+        group  value
+    20   None  -0.27
+    21  Black  -0.33
+    22  Other  -0.17
 
     With three classes, each class is compared with the rest:
 
     >>> grades = fairness_report([*"ABCBCBAC"], [*"ABBCCBAC"], sex, privileged="Male")
     >>> grades.loc[grades["metric"] == "statistical_parity_difference", ["class_vs_rest", "value"]]
        class_vs_rest  value
-    6              A   0.00
-    16             B   0.25
-    26             C  -0.25
-
-    Each group can also be compared with a reference group:
-
-    >>> rates = report[report["metric"] == "selection_rate"].set_index("group")["value"]
-    >>> (rates - rates["Male", "White"]).tolist()
-    [0.0, -0.5, 0.5, 0.0]
+    10             A   0.00
+    26             B   0.25
+    42             C  -0.25
     """
     check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
@@ -246,12 +245,12 @@ def fairness_report(
     outcomes = parse_outcomes(y_true, y_pred, n_rows)
     # `privileged` is compared with each combination of values instead of each row.
     cells, cell_of_row = code_cells(features.values())
-    names, group_of_cell = group_cells(cells, list(features), privileged)
+    names, is_group = group_cells(cells, list(features), privileged)
     weights = _scale_weights(sample_weight, sensitive_features, n_rows)
-    index = np.arange(n_rows), group_of_cell[cell_of_row]
+    index = np.arange(n_rows), cell_of_row
     groups = Groups(
         names,
-        csr_array((np.ones(n_rows), index), shape=(n_rows, len(names))),
+        csr_array((np.ones(n_rows), index)) @ csr_array(is_group),
         weights,
         is_reported=False,
         has_privileged=privileged is not None,
@@ -396,18 +395,17 @@ def debiased_fairness(
     >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
     >>> reports = encoder.fit_transform(people)
     >>> table = debiased_fairness(qualified, hired, reports, encoder, privileged="Male")
-    >>> table.drop(columns="definition").round(3)
-                              metric         group  value  std_error  lower  upper
-    0                 selection_rate  unprivileged  0.315      0.014  0.288  0.342
-    1                 selection_rate    privileged  0.442      0.010  0.422  0.463
-    2             true_positive_rate  unprivileged  0.605      0.019  0.568  0.641
-    3             true_positive_rate    privileged  0.801      0.013  0.776  0.826
-    4            false_positive_rate  unprivileged  0.017      0.009  0.001  0.035
-    5            false_positive_rate    privileged  0.089      0.008  0.075  0.105
-    6  statistical_parity_difference          None -0.127      0.022 -0.170 -0.085
-    7               disparate_impact          None  0.712      0.043  0.630  0.800
-    8   equal_opportunity_difference          None -0.196      0.028 -0.252 -0.141
-    9        average_odds_difference          None -0.134      0.016 -0.165 -0.103
+    >>> shown = table["group"].isna() | (table["metric"] == "selection_rate")
+    >>> table[shown].drop(columns="definition").round(3)
+                               metric         group  value  std_error  lower  upper
+    0                  selection_rate  unprivileged  0.315      0.014  0.288  0.342
+    1                  selection_rate    privileged  0.442      0.010  0.422  0.463
+    10  statistical_parity_difference          None -0.127      0.022 -0.170 -0.085
+    11               disparate_impact          None  0.712      0.043  0.630  0.800
+    12   equal_opportunity_difference          None -0.196      0.028 -0.252 -0.141
+    13        average_odds_difference          None -0.134      0.016 -0.165 -0.103
+    14      equalized_odds_difference          None  0.196      0.028  0.133  0.252
+    15   predictive_parity_difference          None  0.074      0.020  0.034  0.113
     """
     check_choice("rows", rows, get_args(RowSource))
     check_confidence_level(confidence_level)
@@ -417,12 +415,12 @@ def debiased_fairness(
     if privileged is not None:
         find_declared(privileged, domain)
     cells = list_cells(domain)
-    names, group_of_cell = group_cells(cells, list(domain), privileged)
+    names, is_group = group_cells(cells, list(domain), privileged)
     weights = _scale_weights(sample_weight, sensitive_features, len(indicators))
     groups = Groups(
         names,
         # The indicator of a group is the sum over its cells, and stays unbiased.
-        indicators @ np.eye(len(names))[group_of_cell],
+        indicators @ is_group,
         weights,
         is_reported=True,
         has_privileged=privileged is not None,
@@ -504,22 +502,24 @@ def fairness_from_counts(
     >>> table = fairness_from_counts(
     ...     release.to_frame(), "qualified", "hired", "sex", privileged="Male"
     ... )
-    >>> table.loc[[2, 3, 8], ["metric", "group", "value", "lower", "upper"]].round(2)
-                             metric         group  value  lower  upper
-    2            true_positive_rate  unprivileged    0.6   0.58   0.62
-    3            true_positive_rate    privileged    0.8   0.79   0.81
-    8  equal_opportunity_difference          None   -0.2  -0.23  -0.18
+    >>> shown = table["metric"].isin(["true_positive_rate", "equal_opportunity_difference"])
+    >>> table.loc[shown, ["metric", "group", "value", "lower", "upper"]].round(2)
+                              metric         group  value  lower  upper
+    2             true_positive_rate  unprivileged    0.6   0.58   0.62
+    3             true_positive_rate    privileged    0.8   0.79   0.81
+    12  equal_opportunity_difference          None   -0.2  -0.23  -0.18
 
     The accuracy of a group is the selection rate of correct predictions:
 
     >>> counts = release.to_frame().reset_index()
     >>> counts["correct"] = counts["qualified"] == counts["hired"]
     >>> accuracy = fairness_from_counts(counts, "correct", "correct", "sex", privileged="Male")
-    >>> accuracy.loc[[0, 1, 6], ["group", "value", "lower", "upper"]].round(2)
-              group  value  lower  upper
-    0  unprivileged    0.8   0.79   0.81
-    1    privileged    0.9   0.89   0.91
-    6          None   -0.1  -0.11  -0.09
+    >>> shown = accuracy["metric"].isin(["selection_rate", "statistical_parity_difference"])
+    >>> accuracy.loc[shown, ["group", "value", "lower", "upper"]].round(2)
+               group  value  lower  upper
+    0   unprivileged    0.8   0.79   0.81
+    1     privileged    0.9   0.89   0.91
+    10          None   -0.1  -0.11  -0.09
     """
     check_confidence_level(confidence_level)
     check_column_name("y_true", y_true)
@@ -529,9 +529,8 @@ def fairness_from_counts(
     sizes = table["count"].to_numpy(float)
     outcomes = parse_outcomes(table[y_true], table[y_pred], len(sizes))
     cells, cell_of_row = code_cells([table[name] for name in names])
-    group_names, group_of_cell = group_cells(cells, names, privileged)
-    # Each count is in one group.
-    is_group = np.eye(len(group_names))[group_of_cell[cell_of_row]]
+    group_names, is_group_of_cell = group_cells(cells, names, privileged)
+    is_group = is_group_of_cell[cell_of_row]
     groups = Groups(
         group_names,
         is_group * sizes[:, np.newaxis],
@@ -590,15 +589,26 @@ def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
 
 def group_cells(
     cells: CellLabels, columns: list[Any], privileged: Any
-) -> tuple[list[Any], Indices]:
-    """Return the names of the groups, and the group of each combination of values of `columns`.
+) -> tuple[list[Any], Floats]:
+    """Return the names of the groups, and the indicators of their `cells`, combinations of values of `columns`.
 
-    `cells` are the combinations. If `privileged` is None, each combination is a group.
+    The indicators have the shape (n_cells, n_groups). If `privileged` is None, each combination is a group.
     """
-    # With `privileged`, there are two groups, each of one or more combinations.
-    if privileged is not None:
-        is_privileged = find_privileged(privileged, columns, cells)
-        return ["unprivileged", "privileged"], is_privileged.astype(np.intp)
+    names, is_group = _name_cells(cells), np.eye(len(cells))
+    if privileged is None:
+        return names, is_group
+    is_privileged = find_privileged(privileged, columns, cells)
+    sides = np.column_stack([~is_privileged, is_privileged]).astype(float)
+    # Several unprivileged combinations are groups as well.
+    parts = np.flatnonzero(~is_privileged)
+    if len(parts) == 1:
+        return ["unprivileged", "privileged"], sides
+    names = ["unprivileged", "privileged", *(names[cell] for cell in parts)]
+    return names, np.hstack([sides, is_group[:, parts]])
+
+
+def _name_cells(cells: CellLabels) -> list[Any]:
+    """Return the names of combinations of values: the value, or a tuple of several values."""
     missing = name_missing(
         value for cell in cells for value in cell if value is not None
     )
@@ -606,7 +616,7 @@ def group_cells(
     for cell in cells:
         values = tuple(missing if value is None else value for value in cell)
         names.append(values[0] if len(values) == 1 else values)
-    return names, np.arange(len(cells))
+    return names
 
 
 def _tabulate_outcomes(
@@ -635,19 +645,25 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
     for row, (metric, (definition, _)) in enumerate(RATES.items()):
         for group, name in enumerate(groups.names):
             lines.append((metric, definition, name, *estimates.select((row, group))))
-    n_groups = len(groups.names)
-    # Comparisons require at least two groups.
-    if n_groups > 1:
-        rates = score_rates(sums, level)
+
+    @cache
+    def score(n_intervals: int) -> Rates:
+        """Estimate rates whose intervals hold simultaneously, by Bonferroni's inequality."""
+        return score_rates(sums, 1 - (1 - level) / n_intervals)
+
+    for metric, (definition, names, function) in COMPARISONS.items():
         if groups.has_privileged:
-            compare, texts = partial(compare_with_privileged, rates), WITH_PRIVILEGED
-        else:
-            simultaneous = score_rates(sums, make_simultaneous(level, n_groups))
-            compare = partial(compare_extremes, rates, simultaneous)
-            texts = WITHOUT_PRIVILEGED
-        for metric, (definition, names, is_ratio) in COMPARISONS.items():
-            estimate = compare(names, is_ratio)
-            lines.append((metric, definition.format(**texts), None, *estimate))
+            for group in (0, *range(2, len(groups.names))):
+                estimate = compare_with_privileged(score, names, function, group)
+                side = "group" if group else "unprivileged"
+                sides = {"difference": f"{side} − privileged"}
+                sides["ratio"] = f"{side} / privileged"
+                name = groups.names[group] if group else None
+                lines.append((metric, definition.format(**sides), name, *estimate))
+        # Extremes require at least two groups.
+        elif len(groups.names) > 1:
+            estimate = compare_extremes(score, names, function)
+            lines.append((metric, definition.format(**EXTREMES), None, *estimate))
     numbers = list(Estimate._fields)
     table = pd.DataFrame(lines, columns=["metric", "definition", "group", *numbers])
     # The dtype object keeps None and tuples of values.

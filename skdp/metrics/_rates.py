@@ -25,33 +25,43 @@ IGNORE_DIVISION = np.errstate(divide="ignore", invalid="ignore")
 
 
 # Rates, where y is the true label and ŷ the prediction: the definition, and the function
-# that returns the mask of the rows that the rate divides by from the positive rows.
-RATES: dict[str, tuple[str, Callable[[Mask], Mask]]] = {
-    "selection_rate": ("P(ŷ=+)", np.ones_like),
-    "true_positive_rate": ("TPR = P(ŷ=+ | y=+)", np.array),
-    "false_positive_rate": ("FPR = P(ŷ=+ | y=−)", np.logical_not),
+# that returns the masks of the counted rows, and of the other rows that the rate divides
+# by, from the masks of the truly positive rows and of the rows that are predicted to be.
+RATES: dict[str, tuple[str, Callable[[Mask, Mask], tuple[Mask, Mask]]]] = {
+    "selection_rate": ("P(ŷ=+)", lambda y, p: (p, ~p)),
+    "true_positive_rate": ("TPR = P(ŷ=+ | y=+)", lambda y, p: (y & p, y & ~p)),
+    "false_positive_rate": ("FPR = P(ŷ=+ | y=−)", lambda y, p: (~y & p, ~y & ~p)),
+    "precision": ("PPV = P(y=+ | ŷ=+)", lambda y, p: (y & p, ~y & p)),
+    "false_discovery_rate": ("FDR = P(y=− | ŷ=+)", lambda y, p: (~y & p, y & p)),
 }
 
 
 # Comparisons of groups: the definition, where the sides are inserted at {difference} or
-# {ratio}, the rates, and True for a ratio; otherwise the mean of the differences.
-COMPARISONS: dict[str, tuple[str, tuple[str, ...], bool]] = {
+# {ratio}; the rates; and the function of the rates: their ratio, or the mean or the largest
+# absolute value of their differences.
+COMPARISONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "statistical_parity_difference": (
         "P(ŷ=+): {difference}",
         ("selection_rate",),
-        False,
+        "mean",
     ),
-    "disparate_impact": ("P(ŷ=+): {ratio}", ("selection_rate",), True),
+    "disparate_impact": ("P(ŷ=+): {ratio}", ("selection_rate",), "ratio"),
     "equal_opportunity_difference": (
         "TPR: {difference}",
         ("true_positive_rate",),
-        False,
+        "mean",
     ),
     "average_odds_difference": (
         "FPR&TPR: {difference}",
         ("true_positive_rate", "false_positive_rate"),
-        False,
+        "mean",
     ),
+    "equalized_odds_difference": (
+        "max(FPR, TPR): |{difference}|",
+        ("true_positive_rate", "false_positive_rate"),
+        "largest",
+    ),
+    "predictive_parity_difference": ("PPV: {difference}", ("precision",), "mean"),
 }
 
 
@@ -66,7 +76,8 @@ class Groups:
     # Weight of each row, with a mean of 1; shape (n_rows,).
     weights: Floats
     is_reported: bool
-    # True if group 0 is unprivileged and group 1 is privileged.
+    # True if group 0 is unprivileged and group 1 is privileged. Further groups are parts of
+    # group 0.
     has_privileged: bool
     # "population" if the rows are a sample, "table" if only the noise is random.
     rows: str = "population"
@@ -86,9 +97,10 @@ class Groups:
             return np.zeros((len(self.names), len(self.names)))
         if self.noise is not None:
             return np.diag(values @ self.noise)
-        # A record is in one group, so the mean of the product of its indicators of two
-        # groups is their covariance. A true indicator equals its square, so the mean of
-        # ``indicator**2 - indicator`` is the variance.
+        # A record is in one of two disjoint groups, so the mean of the product of its
+        # indicators is their covariance, which is not used for a group and its part. A
+        # true indicator equals its square, so the mean of ``indicator**2 - indicator`` is
+        # the variance.
         products: Floats = (self.indicators.T * values) @ self.indicators
         return products - np.diag(self.sum(values))
 
@@ -114,14 +126,14 @@ class RateSums:
 
 
 def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
-    """Sum the weights of the rows of each group for the selection rate, the true and the false positive rate.
+    """Sum the weights of the rows of each group for all `RATES`.
 
     `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be; shape (n_rows,).
     """
     weights, n_groups = groups.weights, len(groups.names)
-    rows = np.stack([find_rows(is_true) for _, find_rows in RATES.values()])
-    # Selected and unselected rows of each rate; shape (2, n_rates, n_rows).
-    parts = np.stack([rows & is_predicted, rows & ~is_predicted])
+    masks = [find_parts(is_true, is_predicted) for _, find_parts in RATES.values()]
+    # Counted and other rows of each rate; shape (2, n_rates, n_rows).
+    parts = np.stack(masks, axis=1)
 
     def sum_parts(function: Any, weights: Floats) -> Floats:
         """Sum the weights of each part by a method of the groups; shape (2, n_rates, n_groups, ...)."""
@@ -254,50 +266,77 @@ def estimate_rates(sums: RateSums, level: float) -> Estimate:
 
 
 def compare_with_privileged(
-    rates: Rates, names: Sequence[str], is_ratio: bool
+    score: Callable[[int], Rates], names: Sequence[str], function: str, group: int
 ) -> Estimate:
-    """Compare some rates of group 0 (unprivileged) with group 1 (privileged)."""
-    compare = divide_rates if is_ratio else average_differences
-    pair = np.array([0]), np.array([1])
-    return compare(rates.select(names), *pair).select(0)
+    """Compare some rates of a group with group 1 (privileged).
 
-
-def make_simultaneous(level: float, n_groups: int) -> float:
-    """Return the level of the interval of each pair, so that all of them cover with the confidence `level`."""
-    # Bonferroni's inequality.
-    return 1 - 2 * (1 - level) / (n_groups * (n_groups - 1))
+    `score` returns the rates, with intervals of which a number of pairs holds simultaneously.
+    """
+    pair = np.array([group, 1]), np.array([1, group])
+    if function == "largest":
+        return find_largest_difference(score(1), score(len(names)), names, pair)
+    compare = divide_rates if function == "ratio" else average_differences
+    return compare(score(1).select(names), *pair).select(0)
 
 
 @IGNORE_DIVISION
 def compare_extremes(
-    pairwise: Rates, simultaneous: Rates, names: Sequence[str], is_ratio: bool
+    score: Callable[[int], Rates], names: Sequence[str], function: str
 ) -> Estimate:
-    """Compare the largest rate with the smallest, by intervals of one pair and of all pairs of groups.
+    """Compare the largest rate with the smallest, with the `score` of `compare_with_privileged`.
 
-    `pairwise` has the confidence level for one pair, and `simultaneous` for all pairs together. Differences are
-    averaged over the rates `names`.
+    The mean is over the differences of the rates `names`.
     """
-    # The largest and the smallest estimate differ more than the true rates, so the
-    # endpoint next to equality must hold for all pairs of groups. The other endpoint
-    # requires the interval of one pair only.
-    n_groups = pairwise.covariance.shape[1]
-    pairs = np.nonzero(~np.eye(n_groups, dtype=bool))
-    # No standard error is stated because the two groups are selected by their estimates.
-    if is_ratio:
-        pairwise, simultaneous = pairwise.select(names), simultaneous.select(names)
-        low = divide_rates(pairwise, *pairs).lower.min()
-        high = divide_rates(simultaneous, *pairs).upper.min()
-        values = pairwise.unclipped.value
-        ratio = values.min() / values.max()
-        return Estimate(ratio, np.nan, low, high).clip(0, 1)
-    differences = []
-    for name in names:
-        one, all_pairs = pairwise.select([name]), simultaneous.select([name])
-        lower = average_differences(all_pairs, *pairs).lower.max()
-        upper = average_differences(one, *pairs).upper.max()
-        width = np.ptp(one.unclipped.value)
-        differences.append((width, np.nan, max(lower, 0.0), upper))
-    return Estimate(*np.mean(differences, axis=0))
+    n_groups = score(1).covariance.shape[1]
+    first, second = np.nonzero(~np.eye(n_groups, dtype=bool))
+    pairs = first, second
+    one, all_pairs = score(1), score(len(names) * len(first) // 2)
+    if function == "largest":
+        return find_largest_difference(one, all_pairs, names, pairs)
+    if function == "mean":
+        value, errors, lower, upper = np.transpose(
+            [find_largest_difference(one, all_pairs, [name], pairs) for name in names]
+        )
+        # The rates are independent because they are rates of different rows.
+        error = np.hypot.reduce(errors) / len(names)
+        return Estimate(value.mean(), error, lower.mean(), upper.mean())
+    one, all_pairs = one.select(names), all_pairs.select(names)
+    smallest, *_, largest = np.argsort(one.unclipped.value[0])
+    ratio, error, *_ = divide_rates(one, np.array([smallest]), np.array([largest]))
+    low = divide_rates(one, *pairs).lower.min()
+    high = divide_rates(all_pairs, *pairs).upper.min()
+    return Estimate(ratio.item(), error.item(), low, high).clip(0, 1)
+
+
+def find_largest_difference(
+    one: Rates,
+    simultaneous: Rates,
+    names: Sequence[str],
+    pairs: tuple[Indices, Indices],
+) -> Estimate:
+    """Return the largest difference of some rates of pairs of groups, which are listed in both orders.
+
+    The intervals of `one` hold for one pair and rate, and the intervals of `simultaneous` for all of them.
+    """
+    # The largest estimate exceeds the largest true difference on average, so the endpoint
+    # next to 0 must hold for all pairs and rates. The other endpoint requires only the
+    # interval of the pair and rate with the largest true difference.
+    value, error, _, upper = _subtract_rates(one, names, pairs)
+    lower = _subtract_rates(simultaneous, names, pairs)[2]
+    # The mean of the squared standard error of the largest difference is at least its
+    # variance (Chernoff 1981).
+    largest = np.argmax(value)
+    return Estimate(
+        value.flat[largest], error.flat[largest], max(lower.max(), 0.0), upper.max()
+    )
+
+
+def _subtract_rates(
+    rates: Rates, names: Sequence[str], pairs: tuple[Indices, Indices]
+) -> Floats:
+    """Return the value, standard error and endpoints of differences; shape (4, n_rates, n_pairs)."""
+    differences = [average_differences(rates.select([name]), *pairs) for name in names]
+    return np.stack(differences, axis=1)
 
 
 @IGNORE_DIVISION

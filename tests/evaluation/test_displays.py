@@ -219,7 +219,7 @@ class TestCurves:
 class TestFairness:
     def test_dots_and_lines_are_values_and_intervals(self):
         display = FairnessDisplay.from_reports({"raw": REPORT})
-        rates = ["selection rate", "true positive rate", "false positive rate"]
+        rates = [name.replace("_", " ") for name in REPORT.dropna(subset="group")["metric"].unique()]
         assert titles(display) == [*rates, "Differences (0 is parity)", "Ratios (1 is parity)"]
         for axes, title in zip(display.ax_, rates, strict=False):
             own = REPORT[REPORT["metric"] == title.replace(" ", "_")]
@@ -227,13 +227,20 @@ class TestFairness:
             assert axes.lines[0].get_xdata().tolist() == own["value"].tolist()
             segments = [tuple(path[:, 0]) for path in axes.collections[0].get_segments()]
             np.testing.assert_allclose(segments, own[["lower", "upper"]])
-        assert display.ax_[3].lines[-1].get_xdata() == [0, 0]
-        assert display.ax_[4].lines[-1].get_xdata() == [1, 1]
+        assert display.ax_[-2].lines[-1].get_xdata() == [0, 0]
+        assert display.ax_[-1].lines[-1].get_xdata() == [1, 1]
+
+    def test_comparisons_of_groups_have_their_names(self):
+        report = pd.DataFrame({"metric": ["equalized_odds_difference"] * 3, "value": [0.1, 0.2, 0.3]})
+        report["group"] = [None, "Black", ("f", "Other")]
+        (axes,) = FairnessDisplay.from_reports({"raw": report}).ax_
+        name = "equalized odds difference"
+        assert texts(axes.get_yticklabels()) == [name, f"{name}, Black", f"{name}, f, Other"]
 
     def test_panels_are_below_each_other(self):
         display = FairnessDisplay.from_reports({"raw": REPORT})
         assert display.figure_.get_figwidth() <= 5.5
-        assert len({axes.get_position().y0 for axes in display.ax_}) == 5
+        assert len({axes.get_position().y0 for axes in display.ax_}) == len(display.ax_)
 
     def test_labels_of_narrow_axes_do_not_overlap(self):
         report = pd.DataFrame({"metric": ["selection_rate"] * 2 + ["equal_opportunity_difference"]})

@@ -1,12 +1,16 @@
 """Fairness metrics with their names, and rows of a real and a synthetic table."""
 
+import numpy as np
 import pytest
+from sklearn.metrics import precision_score
 
 METRICS = [
     "statistical_parity_difference",
     "disparate_impact",
     "equal_opportunity_difference",
     "average_odds_difference",
+    "equalized_odds_difference",
+    "predictive_parity_difference",
 ]
 
 
@@ -29,6 +33,10 @@ def compute_fairlearn(y_true, y_pred, sensitive_features, sample_weight=None):
         metrics.demographic_parity_ratio(**rows),
         metrics.equal_opportunity_difference(**rows),
         metrics.equalized_odds_difference(**rows, agg="mean"),
+        metrics.equalized_odds_difference(**rows, agg="worst_case"),
+        metrics.make_derived_metric(
+            metric=precision_score, transform="difference", sample_param_names=["sample_weight"]
+        )(**rows, zero_division=np.nan),
     ]
 
 

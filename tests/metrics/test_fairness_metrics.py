@@ -46,8 +46,7 @@ def encode(epsilon):
 
 
 @pytest.mark.parametrize("groups", ["known", "reported", "counted"])
-def test_accuracy_and_precision_are_rates_of_exchanged_labels(groups):
-    """The accuracy is the selection rate of correct predictions, and the precision the true positive rate of labels."""
+def test_accuracy_is_a_selection_rate_and_precision_a_rate_of_exchanged_labels(groups):
 
     def report(true, predicted):
         if groups == "known":
@@ -58,11 +57,20 @@ def test_accuracy_and_precision_are_rates_of_exchanged_labels(groups):
         return fairness_from_counts(count(people.astype({"predicted": int}), 60.0), "true", "predicted", "sex")
 
     correct = LABELS[0] == LABELS[1]
-    accuracy, precision = report(correct, correct), report(LABELS[1], LABELS[0])
-    accuracy, precision = (
-        table[table["metric"] == metric].reset_index(drop=True)
-        for table, metric in ((accuracy, "selection_rate"), (precision, "true_positive_rate"))
+    accuracy, table, exchanged = report(correct, correct), report(*LABELS), report(LABELS[1], LABELS[0])
+    numbers = ["value", "std_error", "lower", "upper"]
+    accuracy, precision, discovery, rates = (
+        table[table["metric"] == metric][numbers].reset_index(drop=True)
+        for table, metric in (
+            (accuracy, "selection_rate"),
+            (table, "precision"),
+            (table, "false_discovery_rate"),
+            (exchanged, "true_positive_rate"),
+        )
     )
+    pd.testing.assert_frame_equal(precision, rates)
+    complement = 1 - precision[["value", "upper", "lower"]]
+    np.testing.assert_allclose(discovery[["value", "lower", "upper"]], complement, rtol=1e-9, atol=1e-12)
     for side, group in enumerate(("f", "m")):
         rows = PEOPLE[PEOPLE["sex"] == group]
         labels = rows["true"], rows["predicted"]
