@@ -800,8 +800,8 @@ class DPLinearRegression(_LinearRegression):
 
     A 40th of the budget is for noisy counts that show which bounds are far too wide. Limits in place of these and of
     open ends are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`). They are
-    a center and a scale: rows beyond them get a smaller weight, which depends on the columns only, so coefficients of
-    heavy tails remain unbiased. A target is not clipped to limits, but its residuals are.
+    a center and a scale: rows beyond them get a smaller weight, which depends on the columns only, so coefficients of a
+    linear relation remain unbiased. A target is not clipped to limits, but its residuals are.
 
     Values are integers on a grid between the bounds. Without delta, noise is proportional to the largest possible value
     of each sum. With a delta, 3/32 of mu**2 are spent on noisy counts of rows by norm and on the mean of the rows, at

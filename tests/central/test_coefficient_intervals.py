@@ -129,6 +129,16 @@ def test_intervals_of_ridge_regression_cover_the_penalized_coefficients():
     check_coverage(model, partial(draw_numbers, n_rows=3_000), N_DRAWS, penalized)
 
 
+def draw_tails(rng, n_rows):
+    X = rng.lognormal(0, 1.5, (n_rows, 2))
+    return X, 1 + X @ WEIGHTS[1:3] + rng.normal(size=n_rows)
+
+
+def test_intervals_of_heavy_tails_with_open_ends_cover():
+    """Columns that are clipped to the limits that are found are inaccurate, and so is a target that they explain."""
+    check_coverage(partial(DPLinearRegression, 4.0, delta=1e-6), partial(draw_tails, n_rows=5_000), 8)
+
+
 @pytest.mark.parametrize("epsilon", often([0.5, 4.0], [4.0]))
 def test_intervals_cover_least_squares_of_a_curved_relation_of_clipped_values(epsilon):
     """Rows of large norms had smaller weights, and 0.48 of the intervals at epsilon 4 covered least squares."""

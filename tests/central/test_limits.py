@@ -228,6 +228,25 @@ def test_search_of_scales_spends_its_part_of_the_budget(model, epsilon, bounds):
     assert "(up to " in fitted.guarantee_.mechanism
 
 
+@pytest.mark.filterwarnings("ignore:The noise:UserWarning")
+def test_test_of_declared_ends_spends_a_40th_of_the_budget(monkeypatch):
+    """Replays do not reach the loss of Gaussian noise, so they do not find a test that spends more."""
+    X = np.random.default_rng(0).uniform(size=(50, 2))
+
+    def list_variances(rho):
+        variances = []
+        # Without noise, so that later sums have equal limits.
+        with watch_draws(lambda _, value, parameters: variances.append(parameters["variance"]) or np.zeros_like(value)):
+            model = DPLinearRegression(Rho(rho, 1e-6), bounds=(-1, 1), target_bounds=(0, 2), random_state=0)
+            model.fit(X, X.sum(axis=1))
+        return variances
+
+    tested = list_variances(20.0)
+    monkeypatch.setattr(DPLinearRegression, "_finds_limits_within", False)
+    # Each of three columns has a third of mu**2 = 1, and the other releases have the rest.
+    assert tested == [3, 3, 3, *list_variances(19.5)]
+
+
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize("rows", [1, 2])
 def test_choices_of_windows_are_private_for_all_small_tables(monkeypatch, rows):
