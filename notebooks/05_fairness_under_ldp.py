@@ -365,7 +365,7 @@ plt.show()
 #
 # ### Race and sex together
 #
-# The next cells compare white men with all other people. The combination of race and sex is reported as one of ten
+# The next cells compare white men with each other group, and with all other people. The combination of race and sex is reported as one of ten
 # values, by randomized response, by unary encoding or by subset selection. The reports of the last two are bits, so
 # they cannot be used as groups, but they can be debiased.
 
@@ -375,9 +375,11 @@ white_men = {"race": "White", "sex": "Male"}
 race_and_sex = test.domain.select(both.columns)
 against_white_men = {"privileged": white_men, "positive_label": ">50K"}
 exact = fairness_report(y_test, predicted, both, **against_white_men)
-exact.set_index("metric").loc[[PARITY, OPPORTUNITY], ["value"]].round(3)
+exact.set_index("metric").loc[[PARITY, OPPORTUNITY], ["group", "value"]].round(3)
 
 # %%
+# A small group may have no rows according to the reports. Its rates are then NaN.
+warnings.filterwarnings("ignore", category=UndefinedMetricWarning)
 lines = {}
 for kind in (
     RandomizedResponseEncoder,
@@ -390,9 +392,8 @@ for kind in (
         )
         seen = encoder.fit_transform(both)
         table = debiased_fairness(y_test, predicted, seen, encoder, **against_white_men)
-        values = table.set_index("metric").loc[
-            [PARITY, OPPORTUNITY], ["value", "std_error"]
-        ]
+        together = table[table["group"].isna()].set_index("metric")
+        values = together.loc[[PARITY, OPPORTUNITY], ["value", "std_error"]]
         lines[kind.__name__, f"ε = {epsilon:g}"] = values.stack()
 pd.DataFrame(lines).T.astype(float).round(3)
 
@@ -732,8 +733,6 @@ encoders = {
 seen = {epsilon: encoder.fit_transform(both) for epsilon, encoder in encoders.items()}
 
 # %%
-# A small group may have no rows according to the reports. Its rates are then NaN.
-warnings.filterwarnings("ignore", category=UndefinedMetricWarning)
 selected = (
     pd.Series(predicted_rich)
     .groupby([both["race"], both["sex"]], observed=True)
