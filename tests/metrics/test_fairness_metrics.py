@@ -158,7 +158,10 @@ def test_standard_error_adds_the_noise_of_counts_to_the_sampling_error():
         estimates.append(table["value"])
         errors.append(table["std_error"])
     # The standard deviation of 60 draws has a relative error of 9 %, and of 11 % for Laplace noise.
-    np.testing.assert_allclose(np.mean(errors, axis=0) / np.std(estimates, axis=0), 1, atol=0.35)
+    ratio = np.mean(errors, axis=0) / np.std(estimates, axis=0)
+    is_largest = table["metric"] == "equalized_odds_difference"
+    np.testing.assert_allclose(ratio[~is_largest], 1, atol=0.35)
+    assert ratio[is_largest] > 1 - 0.35  # an upper bound of the error of the largest difference
 
 
 @pytest.mark.long

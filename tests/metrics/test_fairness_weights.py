@@ -63,6 +63,9 @@ def test_noise_of_weighted_reports_has_the_variance_of_independent_misreports():
         estimates.append(table["value"])
         errors.append(table["std_error"])
     truth = fairness_report(TRUE, PREDICTED, GROUP, privileged=1, sample_weight=WEIGHT)["value"]
+    # The largest of two estimates is biased, and its standard error is an upper bound.
+    smooth = table["metric"] != "equalized_odds_difference"
+    estimates, errors, truth = np.array(estimates)[:, smooth], np.array(errors)[:, smooth], truth[smooth]
     scale = np.std(estimates, axis=0)
     # The standard deviation of 100 draws has a relative error of 7 %.
     np.testing.assert_allclose(np.mean(errors, axis=0) / scale, 1, atol=0.25)
