@@ -56,7 +56,7 @@ from skdp.central._supervised import (
     declare_indicators,
     parse_all_ends,
 )
-from skdp.central._widths import ScaleSearch
+from skdp.central._widths import MIN_EVIDENCE, plan_scale_search
 from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.domain import Domain
 from skdp.privacy import (
@@ -184,6 +184,8 @@ class LinearModel(SupervisedStatistic):
     _takes_missing = False
     _requires_rows = True
     _finds_limits = True
+    _finds_limits_within = True
+    _min_evidence = MIN_EVIDENCE
 
     fit_intercept: bool
     max_weight: float | None
@@ -259,6 +261,19 @@ class LinearModel(SupervisedStatistic):
         max_weight = float(check_epsilon(self.max_weight, name="max_weight"))
         return rows.features, read_weights(rows.table, max_weight), max_weight
 
+    def _plan_search(
+        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+    ) -> Any:
+        """Plan the search of open ends, and of ends that are too wide; indicators need none."""
+        evidence = self._min_evidence if self._finds_limits_within else None
+        return plan_scale_search(names, bounds, budget, self.n_features_in_, evidence)
+
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        return self._plan_rows(rows, budget, bounds, bounds)
+
+    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
+        return self._plan_rows(rows, search.rest, bounds, search.limits)
+
     def _set_coefficients(
         self,
         units: Units,
@@ -306,7 +321,7 @@ class LinearModel(SupervisedStatistic):
         ----------
         confidence_level : float, default=0.95
             Coverage probability of each interval, for the coefficient in the population, of numbers limited to
-            `bounds_`. If ends of a logistic regression are found, the bias of this limit is unknown.
+            `bounds_`.
 
         Returns
         -------
@@ -611,8 +626,6 @@ def weigh_rows(
 class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
     """Base class of linear models that are fitted by noisy Newton steps."""
 
-    _finds_limits_within = True
-
     delta: float
     bounds: Bounds | None
     target_bounds: tuple[float, float] | Domain | None
@@ -626,24 +639,6 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
             self.bounds, names[:-1], fit_intercept=bool(self.fit_intercept)
         )
         return parse_all_ends(bounds, self.target_bounds, names)
-
-    def _plan_search(
-        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
-    ) -> Any:
-        """Plan the search of open ends, and of ends that are too wide; indicators need none."""
-        is_open = np.isinf(bounds).any(axis=1)
-        is_target = np.arange(len(names)) >= self.n_features_in_
-        is_indicator = (bounds == [0, 1]).all(axis=1) & ~is_target
-        is_tested = ~is_open & ~is_indicator & self._finds_limits_within
-        if not (is_open | is_tested).any():
-            return None
-        return ScaleSearch(tuple(names), bounds, is_tested, budget)
-
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        return self._plan_rows(rows, budget, bounds, bounds)
-
-    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
-        return self._plan_rows(rows, search.rest, bounds, search.limits)
 
     def _plan_rows(
         self, rows: Batches, budget: PrivacyBudget, bounds: Any, limits: Floats

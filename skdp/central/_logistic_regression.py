@@ -44,6 +44,7 @@ from skdp.central._rows import (
     choose_limit,
     explain_dependence,
     explain_noise,
+    find_widths,
     invert,
     move_sums,
     shrink_jointly,
@@ -679,9 +680,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
         Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped, in `fit`
         and in predictions. An end that is None, such as in (0, None), is found with up to a third of the budget; None
-        alone finds all ends (:doc:`/guarantees/statistics`). A Domain may declare the columns before `DPOneHotEncoder`.
-        The origin of a column is the position between its bounds that is nearest to 0. The column is scaled by the
-        distance of the origin from the farther bound, so bounds of (0, 1) leave indicators unchanged.
+        alone finds all ends (:doc:`/guarantees/statistics`). If most values of many rows are in an eighth of the
+        bounds, a scale is found, with up to a quarter of the budget. A Domain may declare the columns before
+        `DPOneHotEncoder`. Bounds of (0, 1) leave indicators unchanged.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -720,7 +721,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     n_iter_ : int
         The number of Newton steps; with a private target alone, of iterations that read only released sums.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds of the columns, with the limits that are found. Not set with ``protect="target"``.
+        The bounds of the columns, to which `fit` and predictions clip values. Bounds that are found are four times as
+        wide as the limits of most values. Not set with ``protect="target"``.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -741,7 +743,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     table is allowed. Not covered: an error reveals that a value is missing or infinite, or that a class is not
     declared.
 
-    3/32 of mu**2 are used for noisy counts of rows by norm, and for a noisy mean of the rows, at which they are
+    A 40th of the budget is used for noisy counts of the values of each column between its bounds, except (0, 1). Where
+    they show that the bounds are far too wide, or where ends are open, a scale is found with a further part. Of the
+    rest, 3/32 of mu**2 are used for noisy counts of rows by norm, and for a noisy mean of the rows, at which they are
     centered. A 32nd is used for noisy counts of the values of each column by size, by which a column is scaled if its
     bounds are far from most of its values, and 3/32 for noisy sums of the products of two columns, by which the columns
     are rotated and scaled to about equal variances ([4]_), and for counts of the new rows by norm. Rows that exceed a
@@ -781,8 +785,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     weights in the loss. The quarter of the rows with the smallest norms has the weight 1. Longer rows have smaller
     weights, which reduce their norms to the largest norm in this quarter. Replacing a target changes the sum of one
     class by its row, or the sums of two classes if there are more than two. The penalty of the squared coefficients is
-    the norm of the noise. `summary` removes
-    its bias by a Newton step.
+    the norm of the noise. `summary` removes its bias by a Newton step.
 
     References
     ----------
@@ -826,6 +829,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     classes_: NDArray[Any]
     domain_: Domain
     _default_delta = 1e-6
+    # Counts of sizes scale most columns, too. With the evidence of linear models, 6 in place of 3
+    # of 258 fits of real tables at epsilon 1 were worse than a constant without a warning.
+    _min_evidence = 8.0
 
     def __init__(
         self,
@@ -878,8 +884,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         )
         return parse_ends(bounds, names)
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        """Round the private rows to integers between their bounds, with the class of each row.
+    def _plan_rows(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any, limits: Floats
+    ) -> Plan:
+        """Round the private rows to integers between their bounds, with the class of each row, in units of the limits.
 
         The noises of the steps depend on noisy limits, so `_release` chooses them.
         """
@@ -889,13 +897,13 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             return self._plan_target(rows, weights, budget)
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes(rows, self.classes)
-        # The origin of a column is the point between its bounds that is nearest to 0. With
+        # The origin of a column is the point between its limits that is nearest to 0. With
         # the origin 0, differences between large numbers would be lost by rounding.
-        starts = np.clip(0.0, *bounds.T)
+        starts = np.clip(0.0, *limits.T)
         code_type = np.min_scalar_type(len(classes.values))
         codes = classes.codes(rows.table.columns[-1]).astype(code_type)
         columns = to_float_columns(rows.features.table)
-        on_grid = Rows.of(columns, bounds, starts, codes)
+        on_grid = Rows.of(columns, bounds, starts, codes, find_widths(limits, starts))
         exact = on_grid, classes, weights, budget.of_a_row
         return Plan.from_gaussian(exact, budget, "noisy Newton steps")
 

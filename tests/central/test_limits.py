@@ -200,7 +200,7 @@ def test_search_spends_its_part_of_the_budget(model, bounds, epsilon, column):
 
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.filterwarnings("ignore:(The (limits|noise)|Without a delta):UserWarning")
-@pytest.mark.parametrize("model", [DPLinearRegression(), DPRidge()])
+@pytest.mark.parametrize("model", [DPLinearRegression(), DPRidge(), DPLogisticRegression(classes=[False, True])])
 @pytest.mark.parametrize(
     ("epsilon", "bounds"),
     diagonal(
@@ -215,9 +215,11 @@ def test_search_of_scales_spends_its_part_of_the_budget(model, epsilon, bounds):
     y = X["x"] + draw.normal(size=300)
     # Far beyond the limits, and at both ends.
     X.iloc[:4], y.iloc[:4] = [[60, 1], [-60, 30], [7, 1], [60, 60]], [60, -60, 60, 9]
-    estimator = clone(model).set_params(
-        epsilon=epsilon, bounds=bounds, target_bounds=(-60, 60), max_rows_per_person=2, random_state=0
-    )
+    estimator = clone(model).set_params(epsilon=epsilon, bounds=bounds, max_rows_per_person=2, random_state=0)
+    if isinstance(model, DPLogisticRegression):
+        y = y > 1
+    else:
+        estimator.set_params(target_bounds=(-60, 60))
     for rows in [1, 2]:
         replay = replay_release(
             lambda t: clone(estimator).fit(t[["x", "b"]], t["y"]), *[X.assign(y=y)[k:] for k in (0, rows)]
