@@ -78,6 +78,7 @@ def test_first_categories_are_dropped_as_in_scikit_learn():
         DPOneHotEncoder(categories=categories, drop="last").fit(X)
 
 
+@pytest.mark.filterwarnings("ignore:The noise is about as large as the number of rows:UserWarning")
 @pytest.mark.parametrize("name", ["linear", "logistic"])
 def test_all_indicators_of_a_column_are_an_error_before_the_charge(name):
     """The reason was known from the Domain, but only `summary` of the fitted model stated it."""
