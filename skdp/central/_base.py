@@ -309,8 +309,9 @@ class CentralEstimator(BaseEstimator):
 
     def _state_limits(self, search: LimitSearch, limits: Floats) -> None:
         """State the limits that were found, (n_columns, 2), in the note of method of `guarantee_`."""
-        names = list(compress(search.names, search.is_searched))
-        found = _format_ranges(names, limits[search.is_searched])
+        is_found = (limits != search.ends).any(axis=1)
+        names = list(compress(search.names, is_found))
+        found = _format_ranges(names, limits[is_found])
         method = dict(self.guarantee_.method) | {"limits": found}
         self.guarantee_ = replace(self.guarantee_, method=method)
 
@@ -496,10 +497,7 @@ class CentralStatistic(CentralEstimator):
             rows = replace(rows, found=categories.find(values, source))
         if search is not None:
             limits = search.find(rows, counts, source)
-            is_found = (limits != search.ends).any(axis=1)
-            found = compress(bounded, is_found)
-            method["limits"] = _format_ranges([*found], limits[is_found])
-            self.guarantee_ = replace(self.guarantee_, method=method)
+            self._state_limits(search, limits)
         if search is not None or categories is not None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first plan has warned
