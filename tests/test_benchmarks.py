@@ -264,7 +264,7 @@ def test_marked_tables_of_pages_are_the_newest_rows(monkeypatch):
         text = page.read_text(encoding="utf-8")
         marked = extension.MARKED.findall(text)
         assert len(marked) == text.count("<!-- results: ") == text.count("<!-- end of results -->")
-        assert all(task in load_script(name).TASKS for name, task, _ in marked)
+        assert all({*tasks.split(", ")} <= {*load_script(name).TASKS} for name, tasks, _ in marked)
         assert extension.insert_results(text) == text
 
 
@@ -292,6 +292,13 @@ def test_marked_table_has_a_column_for_each_table(monkeypatch):
         "Commit: b. Machine: M.",
     ]
     assert found.endswith(mark.format("others"))
+
+
+def test_table_of_a_law_counts_the_tables_that_keep_it():
+    pytest.importorskip("matplotlib")
+    values = [("ours", 1.0, 1), ("ours", 1.0, 0), ("ours", 10_000.0, 1), ("ours", 10_000.0, 1)]
+    rows = pd.DataFrame(values, columns=["method", "epsilon", "value"]).assign(metric="kept")
+    assert load_extension().count_kept(rows) == [["Method", "ε = 1", "ε = 10,000"], ["ours", "1 of 2", "2 of 2"]]
 
 
 PACKAGES = ["skdp", *(f"skdp.{name}" for name in ("central", "engines", "evaluation", "local", "metrics", "survey"))]

@@ -1,6 +1,6 @@
 """A page for each file in benchmarks/results: a finding, the docstring of its script, and tables of its newest rows.
 
-Other pages mark a table with ``<!-- results: NAME: TASK -->`` before, and ``<!-- end of results -->`` after it.
+Other pages mark a table with ``<!-- results: NAME: TASKS -->`` before, and ``<!-- end of results -->`` after it.
 ``python docs/_ext/skdp_benchmarks.py`` writes the newest rows there, and a test compares them.
 """
 
@@ -43,7 +43,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 MARKED = re.compile(
-    r"<!-- results: (\w+): ([\w ]+) -->\n(.*?)<!-- end of results -->",
+    r"<!-- results: (\w+): ([\w ,]+) -->\n(.*?)<!-- end of results -->",
     re.DOTALL,
 )
 
@@ -68,12 +68,31 @@ def insert_results(text: str) -> str:
 
 
 def write_marked(found: re.Match[str]) -> str:
-    """Return the marks with the table of a task: a column for each table, and relative times in brackets."""
-    name, task, _ = found.groups()
+    """Return the marks with the table of one or more tasks."""
+    name, tasks, _ = found.groups()
     rows = read_results(name)
-    rows = rows[(rows["task"] == task) & (rows["metric"] != "failed")]
+    rows = rows[
+        rows["task"].isin(tasks.split(", ")) & (rows["metric"] != "failed")
+    ]
     if rows.empty:
         return found[0]
+    has_law = "kept" in set(rows["metric"])
+    head, *body = count_kept(rows) if has_law else list_means(rows)
+    table = [head, ["---"] * len(head), *body]
+    commits = ", ".join(rows["commit"].unique())
+    return "\n".join(
+        [
+            f"<!-- results: {name}: {tasks} -->",
+            *(f"| {' | '.join(row)} |" for row in table),
+            "",
+            f"Commit: {commits}. Machine: {rows['machine'].iloc[0]}.",
+            "<!-- end of results -->",
+        ]
+    )
+
+
+def list_means(rows: pd.DataFrame) -> list[list[str]]:
+    """Return a column for each table, with relative times in brackets."""
     means = rows.pivot_table(
         "value", ["method", "table"], "metric", sort=False
     )
@@ -83,24 +102,20 @@ def write_marked(found: re.Match[str]) -> str:
         cells += means[metric].map(" ({:.1f})".format)
     wide = cells.unstack(sort=False).fillna("").reset_index()
     head = f"{capitalize(first)} ({', '.join(map(capitalize, others)).lower()})"
-    table = [
-        [head, *wide.columns[1:]],
-        ["---"] * len(wide.columns),
-        *wide.to_numpy(),
+    return [[head, *wide.columns[1:]], *wide.to_numpy().tolist()]
+
+
+def count_kept(rows: pd.DataFrame) -> list[list[str]]:
+    """Return the number of tables that keep a law, with a column for each epsilon."""
+    kept = rows[rows["metric"] == "kept"].groupby(["method", "epsilon"])[
+        "value"
     ]
-    lines = [f"| {' | '.join(row)} |" for row in table]
-    commits = ", ".join(rows["commit"].unique())
-    lines += [
-        "",
-        f"Commit: {commits}. Machine: {rows['machine'].iloc[0]}.",
-    ]
-    return "\n".join(
-        [
-            f"<!-- results: {name}: {task} -->",
-            *lines,
-            "<!-- end of results -->",
-        ]
+    cells = kept.sum().map("{:.0f}".format) + kept.size().map(
+        " of {}".format
     )
+    wide = cells.unstack().reset_index()
+    epsilons = [f"ε = {epsilon:,g}" for epsilon in wide.columns[1:]]
+    return [["Method", *epsilons], *wide.to_numpy().tolist()]
 
 
 def write_page(
