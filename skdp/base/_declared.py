@@ -174,7 +174,7 @@ def declares_missing(domain: Domain) -> bool:
 
 
 # Second remedy in the errors of statistics.
-_IGNORE = "Or set handle_unknown='ignore', which excludes such values from all counts"
+_IGNORE = "Or set `handle_unknown='ignore'`, which excludes such values from all counts"
 
 
 def count_undeclared(
@@ -217,22 +217,24 @@ def undeclared_error(
     n_missing, n_fractions, n_others = counts
     is_missing = n_missing and not n_others
     if isinstance(values, Interval):
-        missing = "missing=True in its Interval"
+        missing = "`missing=True` in its `Interval`"
         pairs = zip(values.ends, values.found, strict=True)
         ends = ["a limit" if is_found else format_edge(end) for end, is_found in pairs]
         problem = f"a value outside the {where}, {' to '.join(ends)}"
         remedy = "Widen the bounds, or clip the values to them, and declare"
     else:
-        missing = "None in its list of values"
+        missing = "`None` beside its values"
         problem = f"a value outside the {where}, {values!r}"
         remedy = "Declare all values that can occur, in the same spelling and case, and"
     # scikit-learn's check of estimators requires the word NaN.
     remedy += f" missing values (NaN) by {missing}"
     if n_fractions:
         decimals = getattr(values, "decimals", 0)
-        declared = f"decimals={decimals}" if decimals else "whole numbers"
-        problem = f"a number with more decimals than its Interval declares ({declared})"
-        remedy = "In its Interval, set real=True, or the decimals, such as decimals=2"
+        declared = f"`decimals={decimals}`" if decimals else "whole numbers"
+        problem = (
+            f"a number with more decimals than its `Interval` declares ({declared})"
+        )
+        remedy = "In its `Interval`, set `real=True`, or decimals, such as `decimals=2`"
     elif is_missing:
         problem = "missing values (NaN), which are not declared"
         remedy = f"Declare them by {missing}"
@@ -251,7 +253,10 @@ def _hint_at_type(column: Any, values: Categories) -> str:
         and not values.observed
         and max(map(abs, listed)) <= MAX_WHOLE_NUMBER
     ):
-        return f". For a range of numbers, declare Interval{(min(listed), max(listed))}"
+        low, high = min(listed), max(listed)
+        return (
+            f". For a range, declare an `Interval` with `low={low}` and `high={high}`"
+        )
     if {type_of_column(column), *types} == {"date", "datetime"}:
         return ". A date is its midnight: remove the times of day"
     return ""

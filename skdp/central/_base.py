@@ -134,10 +134,10 @@ def charge(
         if ledger is not None:
             ledger.charge(guarantee, name)
     except BudgetExceeded as error:
-        if "`delta=" in str(error):
+        if error.remedy:
             raise  # a smaller epsilon would not help
         raise BudgetExceeded(
-            f"{error} Decrease `epsilon`, or use a ledger with a larger budget."
+            str(error), "Decrease `epsilon`, or use a ledger with a larger budget."
         ) from None
     return guarantee, make_source(random_state, name)
 
@@ -195,7 +195,7 @@ class CentralEstimator(BaseEstimator):
         default = check_delta(self._default_delta)
         if budget.given is not None and delta not in {0, default}:
             raise ValueError(
-                f"`delta` must be {self._default_delta} with epsilon={self.epsilon}, "
+                f"`delta` must be {self._default_delta} with `epsilon={self.epsilon}`, "
                 f"which includes a delta, got {self.delta}."
             )
         check_ledger(self.ledger)

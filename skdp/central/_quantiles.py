@@ -419,7 +419,7 @@ def _check_decimals(
         raise ValueError(
             f"Column {name!r} contains a number with more decimals than its `bounds` "
             f"declare, {declared}. Use floats as bounds, such as ({candidates.low!r}, "
-            f"{candidates.high!r}), or set real=True in its Interval."
+            f"{candidates.high!r}), or set `real=True` in its `Interval`."
         )
 
 

@@ -98,7 +98,7 @@ def _check_edges(name: Any, edges: Sequence[Any], low: Any, high: Any) -> None:
             raise ValueError(
                 f"`low` and `high` must be edges of the bins of column {name!r}, and "
                 f"`low` must not be the last edge, got {endpoint!r}. Use the `edges` "
-                "of its Interval."
+                "of its `Interval`."
             )
 
 

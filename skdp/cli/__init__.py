@@ -36,25 +36,13 @@ example:
   skdp estimate reports.csv
 """
 
-# Declarations in errors of the library, and the entries of a domain file in their place.
-DOMAIN_FILE = (
-    (r"None in its list of values", "missing=True in its Interval"),
-    (r"\b(real|missing)=True\b", r"\1 = true"),
-    (r"\bdecimals=(\d)", r"decimals = \1"),
-    (r"`bounds` of column", "Column"),
-    (r"\bdeclare Interval\((.*?), (.*?)\)", r"declare low = \1 and high = \2"),
-)
-
-# Parameters and remedies in errors of a ledger, and the words of the commands in their place.
-LEDGER = (
-    (r"\b(epsilon|delta|mu|rho|relation)=(?!`)", r"\1 "),
-    (
-        r"Use PrivacyLedger\(relation.*?\.",
-        "Use another ledger for reports; --budget creates it.",
-    ),
-    (r"Increase `delta=.*?\.", "Use a new ledger with a larger --budget-delta."),
-    (r"Use PrivacyLedger with .*?\.", "Use a ledger with a budget of epsilon."),
-)
+# Declarations that messages of the library name, and what declares the same in a domain file.
+DOMAIN_FILE = {
+    "None": "missing = true",
+    "Interval": "entry of the domain file",
+    "bounds": "entry",
+}
+ARGUMENTS = ("low", "high", "missing", "real", "decimals")
 
 # Name of standard input and output.
 STREAM = "-"
@@ -202,26 +190,35 @@ def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
 
 def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") -> str:
     """Format an error or warning of the library as one line, with options instead of parameters."""
-    # The library names its parameters, which are replaced by the options of the command.
-    for pattern, words in LEDGER if "ledger" in text.lower() else ():
-        text = re.sub(pattern, words, text)
-    for action in parser._actions:
-        name = str(action.metavar)  # of a positional argument
-        if action.option_strings:
-            name = action.option_strings[0]
-            text = re.sub(rf"\b{action.dest}=(?:'(\w+)'|True)?", rf"{name} \1", text)
-        text = text.replace(f"`{action.dest}`", name)
-        if isinstance(action.metavar, tuple):
-            for value in action.metavar:
-                text = text.replace(f"`{value.lower()}`", value)
-    if parser.get_default("module") == "_release_commands":
-        for pattern, entry in DOMAIN_FILE:
-            text = re.sub(pattern, entry, text)
-        column = re.match("Column '(.*?)'", text)
-        if column is not None:
-            text = text.replace("its Interval", f"[columns.{column[1]}]")
-    line = escape_text(f"{parser.prog}: {level}: {' '.join(text.split())}")
+    line = _name_options(text, parser)
+    line = escape_text(f"{parser.prog}: {level}: {' '.join(line.split())}")
     return f"{wrap_text(line) if sys.stderr.isatty() else line}\n"
+
+
+def _name_options(text: str, parser: argparse.ArgumentParser) -> str:
+    """Replace parameters and declarations in backticks by options and entries of a domain file."""
+    names = {}
+    for action in parser._actions:
+        if action.option_strings:
+            names[action.dest] = action.option_strings[0]
+        elif isinstance(action.metavar, str):  # a positional argument
+            names[action.dest] = action.metavar
+        if isinstance(action.metavar, tuple):
+            names |= {value.lower(): value for value in action.metavar}
+    reads_domain = parser.get_default("module") == "_release_commands"
+
+    def spell(match: re.Match[str]) -> str:
+        """Return a name, with its value if it has one, in the spelling of the command."""
+        name, value = match.groups()
+        if name in names:
+            is_flag = value in (None, "", "True")
+            option = names[name]
+            return option if is_flag else option + " " + value.strip("'")
+        if reads_domain and name in ARGUMENTS and value:
+            return f"{name} = {value.lower()}"
+        return DOMAIN_FILE.get(name, match[0]) if reads_domain else match[0]
+
+    return re.sub("`(\\w+)(?:=(.*?))?`", spell, text)
 
 
 @contextmanager

@@ -445,16 +445,16 @@ class Interval:
             )
         if real and decimals == 0:
             raise ValueError(
-                "decimals=0 (whole numbers) contradicts real=True (numbers with "
+                "`decimals=0` (whole numbers) contradicts `real=True` (numbers with "
                 "fractions). Omit one of them."
             )
         largest: Any = max(abs(end or 0.0) for end in self.ends)
         # Floats represent all multiples of half a step up to 2**52 steps.
         if decimals > 0 and largest * 10.0 ** int(decimals) > 2.0**52:
             raise ValueError(
-                f"decimals={decimals} of an Interval with the bound "
+                f"`decimals={decimals}` of an Interval with the bound "
                 f"{format_edge(largest)} exceeds the precision of floats. Use fewer "
-                "decimals, or real=True."
+                "decimals, or `real=True`."
             )
 
     @property
@@ -728,7 +728,7 @@ def _edges_between(
         if bins > n_values:
             raise ValueError(
                 f"`bins` of an Interval must be at most its {n_values} whole numbers or "
-                f"days, got {bins}. For fractions, set real=True; for times of day, "
+                f"days, got {bins}. For fractions, set `real=True`; for times of day, "
                 "declare datetimes."
             )
     return tuple(make_even_edges(low, high, int(bins or DEFAULT_BINS), step))

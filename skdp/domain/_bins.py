@@ -127,7 +127,7 @@ def parse_edges(edges: Any, name: str, *, is_whole: bool) -> tuple[Any, ...]:
         raise ValueError(
             f"{name} of an Interval of whole numbers must be from -2**52 to 2**52 "
             "(4,503,599,627,370,496), got a larger number. List the values, or set "
-            "real=True if rounded numbers suffice."
+            "`real=True` if rounded numbers suffice."
         )
     return parsed
 

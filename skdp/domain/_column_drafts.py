@@ -289,7 +289,7 @@ def cut_numbers(values: Sequence[Any], bins: int, *, has_bins: bool) -> Interval
     if is_whole and max(-low, high) > MAX_WHOLE_NUMBER:
         raise ColumnError(
             "has whole numbers beyond 2**52, such as identifiers, which bins round; drop "
-            "the column, or declare its bounds with real=True"
+            "the column, or declare its bounds with `real=True`"
         )
     # Edges are multiples of the width, so a range around 0 has at least two bins.
     max_bins = max(bins, 2)

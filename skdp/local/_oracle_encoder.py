@@ -170,8 +170,8 @@ class OracleEncoder(CategoryTransformer):
             attribute = domain.select(columns)
             if attribute.size >= 1 << 32:  # joint codes have 32 bits
                 raise ValueError(
-                    f"strategy={self.strategy!r} must have less than 2**32 joint "
-                    f"cells, got {attribute.size:,}. Use strategy='split' or fewer "
+                    f"`strategy={self.strategy!r}` must have less than 2**32 joint "
+                    f"cells, got {attribute.size:,}. Use `strategy='split'` or fewer "
                     "columns."
                 )
             attributes.append(attribute)
@@ -296,14 +296,14 @@ class OracleEncoder(CategoryTransformer):
         protocol = self.protocol_
         if protocol.strategy != "split":
             raise ValueError(
-                "`estimate_joint_counts` requires strategy='split', got "
+                "`estimate_joint_counts` requires `strategy='split'`, got "
                 f"{protocol.strategy!r}."
             )
         if isinstance(reports, ReportTally):
             raise TypeError(
                 "`reports` must be a DataFrame or an array, got a ReportTally, which "
                 "has no joint counts of separate reports. Pass the reports, or use "
-                "strategy='joint'."
+                "`strategy='joint'`."
             )
         arrays, _ = read_and_tally(reports, self)
         names = list(protocol.columns)

@@ -417,7 +417,7 @@ class RapporEncoder(ReportTransformer):
             if key is None or report_epsilon >= epsilon:
                 raise ValueError(
                     "`instantaneous_epsilon` requires a secret_key, and must be "
-                    f"smaller than epsilon={self.epsilon}, got "
+                    f"smaller than `epsilon={self.epsilon}`, got "
                     f"{self.instantaneous_epsilon}."
                 )
             oracle = TwoRoundUnaryEncoding(oracle, report_epsilon / n_pairs)

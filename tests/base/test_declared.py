@@ -54,8 +54,8 @@ def test_dtype_without_any_declared_value_raises_an_error(make):
 
 
 SPELLING = (
-    "Declare all values that can occur, in the same spelling and case, and missing values (NaN) by None in its list of "
-    "values."
+    "Declare all values that can occur, in the same spelling and case, and missing values (NaN) by `None` beside "
+    "its values."
 )
 
 
@@ -64,7 +64,7 @@ SPELLING = (
     [
         (GROUPS, ["young", "hush"], f"{SPELLING} Or set"),
         ([7, None], [8, None], f"{SPELLING} Or set"),
-        ([18, 70], [18, 44], f"{SPELLING} For a range of numbers, declare Interval(18, 70). Or set"),
+        ([18, 70], [18, 44], f"{SPELLING} For a range, declare an `Interval` with `low=18` and `high=70`. Or set"),
         # Bounds beyond 2**52 are an error.
         ([2**60, 70], [18, 44], f"{SPELLING} Or set"),
         (
@@ -87,7 +87,7 @@ def test_remedy_depends_on_the_declared_values(declared, cells, remedy):
     ("declared", "value"), [(GROUPS, "old"), ([1, 2], 1.0), (skdp.Interval(0, 5), 2.0), ([True, False], True)]
 )
 def test_error_names_undeclared_missing_values(declared, value):
-    remedy = "None in its list of values" if isinstance(declared, list) else "missing=True in its Interval"
+    remedy = "`None` beside its values" if isinstance(declared, list) else "`missing=True` in its `Interval`"
     people = pd.DataFrame({"age": [value, None]})
     for table in (people, people.astype(object), pl.from_pandas(people), pa.Table.from_pandas(people)):
         for make in [*MAKERS[:4], SYNTHESIZER]:
@@ -98,7 +98,9 @@ def test_error_names_undeclared_missing_values(declared, value):
         release_table(MAKERS[5](GROUPS, None, unknown="error"), pd.DataFrame({"age": [None, "hush"]}))
 
 
-FRACTION = r"a number with more decimals than its Interval declares \(whole numbers\)\. In its Interval, set real=True"
+FRACTION = (
+    r"a number with more decimals than its `Interval` declares \(whole numbers\)\. In its `Interval`, set `real=True`"
+)
 
 
 @pytest.mark.parametrize("make", MAKERS)

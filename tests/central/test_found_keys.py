@@ -171,20 +171,20 @@ def test_lazy_frames_give_the_same_release():
         (
             {"delta": 0.0},
             {},
-            "`delta` must be in .0, 1. with keys='auto' and a number as epsilon, and 0 otherwise, got 0",
+            "`delta` must be in .0, 1. with `keys='auto'` and a number as epsilon, and 0 otherwise, got 0",
         ),
         ({"keys": {"k": ["a"]}}, {}, "and 0 otherwise, got 1e-06"),
-        ({"epsilon": Mu(1.0, delta=1e-6)}, {}, "`delta` must be 0.0 with epsilon=Mu"),
+        ({"epsilon": Mu(1.0, delta=1e-6)}, {}, "`delta` must be 0.0 with `epsilon=Mu"),
         (
             {"epsilon": Mu(1.0, delta=1e-6), "delta": 0.0},
             {},
-            "with keys='auto' and a number as epsilon, and 0 otherwise",
+            "with `keys='auto'` and a number as epsilon, and 0 otherwise",
         ),
         ({"by": ["k", "j"]}, {"j": "b"}, "one column in `by`"),
         ({"statistics": ["count", "mean"], "bounds": (0.0, 1.0)}, {"x": 0.5}, "statistics='count'"),
         ({"totals": True}, {}, "no totals"),
         ({"keys": "all"}, {}, "`keys` must be a list, a mapping or a Domain"),
-        ({}, {"k": [3, 4]}, "Column 'k' must be text with keys='auto'. Convert it"),
+        ({}, {"k": [3, 4]}, "Column 'k' must be text with `keys='auto'`. Convert it"),
     ],
 )
 def test_mistakes_are_raised_before_the_charge(parameters, rows, match):

@@ -88,7 +88,7 @@ def test_neighbors_cause_the_same_warnings(fit):
 @pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
 def test_column_of_X_as_person_raises_an_error(fit):
     X = pd.DataFrame({"x": np.arange(500) % 2})
-    with pytest.raises(ValueError, match=r"must not be one of the analyzed columns of X, got 'x'.*use person='x'"):
+    with pytest.raises(ValueError, match=r"must not be one of the analyzed columns of X, got 'x'.*use `person='x'`"):
         fit(X, person=X["x"])
 
 

@@ -171,7 +171,7 @@ def test_invalid_options_raise_before_charge(files, capsys):
         "m.json is a protocol of permanent reports": ["--load", "m.json"],
         "arguments are required: --epsilon": ["--domain", "domain.toml"],
         "arguments are required: --domain": ["--epsilon", 1],
-        "Column 'sex' must be a range of numbers, got listed values. Exclude the column.": [*BASE, *numeric],
+        "entry of column 'sex' must be a range of numbers, got listed values. Exclude the column.": [*BASE, *numeric],
         "--handle-unknown requires another": [*BASE, *numeric, *ages, "--handle-unknown", "uniform"],
         "--person requires --secret-key": [*BASE, "--person", "id"],
         "and these require --person": [*BASE, "--secret-key", "key"],

@@ -110,18 +110,19 @@ def test_ledger_is_created_charged_and_enforced(table, domain, tmp_path, capsys)
         (
             {"epsilon": 3, "relation": "add_remove"},
             ["privatize", "--epsilon", 1],
-            "The ledger has epsilon 3.0, relation 'add_remove'. Use another ledger for reports; --budget creates it.",
+            "The ledger has epsilon=3.0, relation='add_remove'. Use PrivacyLedger(relation='replace') for both.",
         ),
         (
             {"epsilon": 3},
             ["table", "--by", "sex", "--guess", 0.6],
-            "requires delta 1e-06, but the ledger has 0.0 of 0.0 left. Use a new ledger with a larger --budget-delta. "
+            "requires delta=1e-06, but the ledger has 0.0 of 0.0 left. "
+            "Increase --delta of PrivacyLedger, or decrease --delta of the estimator. "
             "--budget and --budget-delta, or --budget-guess, are the budget of a new ledger.",
         ),
         (
             {"epsilon": 3, "relation": "replace"},
             ["synthesize", "--epsilon", 2],
-            "requires epsilon 4.0 for relation 'replace', but the ledger has 3.0 of 3.0 left. "
+            "requires epsilon=4.0 for relation='replace', but the ledger has 3.0 of 3.0 left. "
             "--budget and --budget-delta, or --budget-guess, are the budget of a new ledger.",
         ),
         (
@@ -144,7 +145,7 @@ def test_ledger_is_created_charged_and_enforced(table, domain, tmp_path, capsys)
         ),
     ],
 )
-def test_error_of_a_ledger_names_no_python(budget, words, ending, table, domain, tmp_path, capsys):
+def test_error_of_a_ledger_names_options(budget, words, ending, table, domain, tmp_path, capsys):
     ledger = tmp_path / "ledger.sqlite"
     PrivacyLedger(**budget, path=ledger)
     command, *further = words

@@ -131,7 +131,7 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "sex", "--person", "weight", "--weight", "weight"], "got 'weight' in --weight and --person"),
         (
             ["--by", "sex", "--columns", "region", "--statistics", "mean"],
-            "Column 'region' must be a range of numbers, got listed values. Exclude the column",
+            "entry of column 'region' must be a range of numbers, got listed values. Exclude the column",
         ),
         (
             ["--by", "sex", "--statistics", "mean", "0.9"],

@@ -186,7 +186,7 @@ def test_fraction_between_whole_bounds_is_outside_the_domain_and_between_edges_i
     for edges in (Interval([0, 5, 10]), Interval(0.0, 10.0, bins=2), Interval(0, 10, bins=2, real=True)):
         assert edges.encode(numbers).tolist() == [0, 0, 1, 1]
     assert Interval([0, 5, 10]) != Interval(0, 10, bins=2)
-    with pytest.raises(ValueError, match=r"at most its 2 whole numbers or days, got 10. .* set real=True"):
+    with pytest.raises(ValueError, match=r"at most its 2 whole numbers or days, got 10. .* set `real=True`"):
         Interval(0, 1, bins=10)
 
 
@@ -257,9 +257,9 @@ def test_whole_bounds_beyond_2_to_the_52_are_an_error_with_a_remedy(options):
     """The half below the largest number was rounded, so that its bin lost or gained numbers."""
     assert skdp.Interval(2**52 - 2, 2**52, **options).encode(np.array([2**52 - 1, 2**52])).tolist() == [1, 2]
     for bounds in ((2**53 - 2, 2**53), (-(2**52) - 1, 0), (0, 2**52 + 1)):
-        with pytest.raises(ValueError, match=r"from -2\*\*52 to 2\*\*52 .*set real=True"):
+        with pytest.raises(ValueError, match=r"from -2\*\*52 to 2\*\*52 .*set `real=True`"):
             skdp.Interval(*bounds, **options)
-    with pytest.raises(ValueError, match=r"`edges` .*set real=True"):
+    with pytest.raises(ValueError, match=r"`edges` .*set `real=True`"):
         skdp.Interval([0, 10, 2**60])
     assert skdp.Interval(0, 2**60, real=True).edges[-1] == 2**60
 

@@ -87,7 +87,7 @@ def test_joint_counts_of_separately_reported_columns_are_estimated(name):
     single = encoder.estimate_counts(reports).loc["job"]
     assert alone["count"].to_numpy() == pytest.approx(single["count"].to_numpy())
     assert alone["std_error"].to_numpy() == pytest.approx(single["std_error"].to_numpy(), rel=0.02)
-    with pytest.raises(ValueError, match="requires strategy='split', got 'joint'"):
+    with pytest.raises(ValueError, match="requires `strategy='split'`, got 'joint'"):
         (joint := make(name, strategy="joint")).estimate_joint_counts(joint.fit_transform(table))
     with pytest.raises(TypeError, match="a ReportTally, which has no joint counts of separate reports"):
         encoder.estimate_joint_counts(encoder.tally(reports))

@@ -66,7 +66,7 @@ def test_encoder_with_random_transform_raises_an_error(inner, rows):
     ledger = PrivacyLedger(epsilon=10)
     wrapped = OnFitOnly(inner.set_params(ledger=ledger))
     for method in ("fit", "fit_transform"):
-        with pytest.raises(ValueError, match=r"no encoding without noise|strategy='sample'"):
+        with pytest.raises(ValueError, match=r"no encoding without noise|`strategy='sample'`"):
             getattr(wrapped, method)(frame)
     assert ledger.spent == (0, 0)
 

@@ -134,7 +134,7 @@ def test_fractions_of_whole_column_are_an_error_before_the_charge(fit, tmp_path)
     of_values = {"relation": "replace_values", "columns": ["wage"]} if fit is fit_columns else {}
     ledger = PrivacyLedger(5.0, delta=1e-3, **of_values)
     for edges in (WHOLE["wage"], Interval([0, 40])):
-        with pytest.raises(ValueError, match=r"'wage' contains a number with more decimals .* set real=True"):
+        with pytest.raises(ValueError, match=r"'wage' contains a number with more decimals .* set `real=True`"):
             fit(WHOLE | {"wage": edges}, ledger, tmp_path)
     assert ledger.spent[0] == 0
     fit(WHOLE | {"wage": Interval(0, 40, bins=8, decimals=2)}, ledger, tmp_path)
@@ -281,7 +281,7 @@ def test_rare_first_and_last_numbers_are_estimated_without_bias():
 
 def test_error_of_missing_numbers_does_not_advise_to_clip_them():
     model = DPMarginalSynthesizer(1.0, domain={"x": Interval(0, 9)})
-    with pytest.raises(ValueError, match="handle_unknown='clip', which moves numbers, but not missing values"):
+    with pytest.raises(ValueError, match="`handle_unknown='clip'`, which moves numbers, but not missing values"):
         model.fit(pd.DataFrame({"x": [1.0, np.nan]}))
 
 

@@ -123,7 +123,7 @@ def test_large_integers_become_floats():
         (PEOPLE, {}, r"must declare the values of the columns \['sex'\], got no domain"),
         (PEOPLE, {"domain": {"age": Interval(0, None)}}, r"declares no values for the columns \['sex'\]"),
         (PEOPLE.assign(age=-1), {"domain": SEX | {"age": Interval(0, None)}}, "domain, 0 to a limit"),
-        (PEOPLE, {"domain": SEX | {"income": Interval(0, None)}}, "more decimals than its Interval declares"),
+        (PEOPLE, {"domain": SEX | {"income": Interval(0, None)}}, "more decimals than its `Interval` declares"),
         (PEOPLE.assign(income=np.nan), {"domain": SEX}, "Column 'income' contains missing values"),
         (PEOPLE, {"domain": SEX, "handle_unknown": {"age": 3}}, "columns with declared values, got 'age'"),
         (PEOPLE.assign(age=PEOPLE["age"].astype(object)), {"domain": SEX}, r"\['age'\]"),

@@ -518,7 +518,7 @@ class DPGroupBy(WeightedStatistic):
         if not results:
             raise ValueError(
                 f"X must have columns besides the keys {keys} for "
-                f"statistics={self.statistics!r}, got none."
+                f"`statistics={self.statistics!r}`, got none."
             )
         check_unique_names([*keys, *results])
         return rows.select(measured)
@@ -632,7 +632,7 @@ class DPGroupBy(WeightedStatistic):
         is_auto = isinstance(self.keys, str) and self.keys == AUTO
         if bool(check_delta(self.delta)) != is_auto:
             raise ValueError(
-                "`delta` must be in (0, 1) with keys='auto' and a number as epsilon, and "
+                "`delta` must be in (0, 1) with `keys='auto'` and a number as epsilon, and "
                 f"0 otherwise, got {self.delta}."
             )
         return is_auto
@@ -647,13 +647,13 @@ class DPGroupBy(WeightedStatistic):
         ):
             raise ValueError(
                 "`keys` must be declared, except for one column in `by`, "
-                "statistics='count', no totals and no weights. Use keys='auto' in a "
+                "`statistics='count'`, no totals and no weights. Use `keys='auto'` in a "
                 "first release, and its keys_ in a second one."
             )
         keys = rows.select(self._key_names)
         if not find_types(keys.table)[-1]:
             raise ValueError(
-                f"Column {self.by!r} must be text with keys='auto'. Convert it to text."
+                f"Column {self.by!r} must be text with `keys='auto'`. Convert it to text."
             )
         strict = self.handle_unknown == "error"
         (counts,) = keys.count_texts(partial(count_texts, strict=strict))
@@ -719,7 +719,7 @@ class DPGroupBy(WeightedStatistic):
             if TOTAL in labels:
                 raise ValueError(
                     f"`keys` of column {name!r} must not contain {TOTAL!r} with "
-                    "totals=True. Rename this value."
+                    "`totals=True`. Rename this value."
                 )
             texts = [None if label is None else str(label) for label in labels]
             keys[name] = [*texts, TOTAL]

@@ -167,7 +167,7 @@ def read_persons(person: Any, table: Table) -> Indices:
     if isinstance(name, str) and name in table.names:
         raise ValueError(
             f"`person` must not be one of the analyzed columns of X, got {name!r}. If it "
-            f"identifies people, use person={name!r}, which excludes it from X."
+            f"identifies people, use `person={name!r}`, which excludes it from X."
         )
     if getattr(person, "ndim", 1) != 1:
         raise ValueError(

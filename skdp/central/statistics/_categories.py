@@ -174,7 +174,7 @@ def count_texts(table: Table, *, strict: bool = False) -> list[Counter[str | Non
         if strict and counted.total() < len(column):
             raise ValueError(
                 f"Column {name!r} must have text, got other Python objects. Convert "
-                "numbers and dates to text, or set handle_unknown='ignore' to exclude "
+                "numbers and dates to text, or set `handle_unknown='ignore'` to exclude "
                 "rows with other objects."
             )
     return counts

@@ -471,7 +471,7 @@ def encode_declared_values(
 
 # Remedy in the error of values outside the domain.
 _REMEDY = (
-    "Or set handle_unknown='uniform', which replaces such values by random values and "
+    "Or set `handle_unknown='uniform'`, which replaces such values by random values and "
     "biases the estimates toward equal counts"
 )
 

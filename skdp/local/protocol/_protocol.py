@@ -434,7 +434,7 @@ class ReportProtocol:
         """
         if self.sampling is not None:
             raise ValueError(
-                "strategy='sample' has no encoding without noise. Use 'split' or "
+                "`strategy='sample'` has no encoding without noise. Use 'split' or "
                 "'joint'."
             )
         for field in self.fields:

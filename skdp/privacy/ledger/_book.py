@@ -150,6 +150,19 @@ def _add_losses(losses: Iterable[Loss]) -> tuple[Total, Total]:
 class BudgetExceeded(RuntimeError):
     """Error of a release that would exceed the budget. Nothing was released or charged.
 
+    Parameters
+    ----------
+    message : str
+        What the release requires, and what the ledger has left.
+
+    remedy : str, default=""
+        What to change, the last sentence of the text.
+
+    Attributes
+    ----------
+    remedy : str
+        The parameter; empty if a release that spends less suffices.
+
     Examples
     --------
     >>> from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
@@ -159,6 +172,10 @@ class BudgetExceeded(RuntimeError):
     ...     print(error)
     survey requires epsilon=2.0, but the ledger has 1.0 of 1.0 left.
     """
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(f"{message} {remedy}".rstrip())
+        self.remedy = remedy
 
 
 @dataclass(frozen=True)
@@ -279,8 +296,9 @@ class Account:
             measure = "rho" if self.mu is None else "mu"
             raise BudgetExceeded(
                 f"{title} has no {measure} (delta={guarantee.delta}), but the ledger "
-                f"has a budget of {measure}. Use PrivacyLedger with `epsilon=` and "
-                "`delta=`, or a release with `delta=0`."
+                f"has a budget of {measure}.",
+                "Use PrivacyLedger with `epsilon=` and `delta=`, or a release with "
+                "`delta=0`.",
             )
         limit = self.limits[name]
         needed = to_float(amount)
@@ -303,12 +321,12 @@ class Account:
         remedy = ""
         if name == "delta":
             remedy = (
-                " Increase `delta=` of PrivacyLedger, or decrease `delta=` of the "
+                "Increase `delta=` of PrivacyLedger, or decrease `delta=` of the "
                 "estimator."
             )
         raise BudgetExceeded(
-            f"{title} requires {required}, but the ledger has {left} of {of} left{total}."
-            f"{remedy}"
+            f"{title} requires {required}, but the ledger has {left} of {of} left{total}.",
+            remedy,
         )
 
     def remaining(self) -> Sums:

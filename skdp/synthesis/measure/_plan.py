@@ -216,7 +216,7 @@ def _read_target(target: Any, marginals: Any, domain: Domain) -> int | None:
     if target is None:
         return None
     if not isinstance(marginals, str) or marginals != "auto":
-        raise ValueError(f"`target` requires marginals='auto', got {marginals!r}.")
+        raise ValueError(f"`target` requires `marginals='auto'`, got {marginals!r}.")
     (column,) = find_columns(domain, [target], "target")
     return column
 

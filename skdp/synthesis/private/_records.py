@@ -33,12 +33,12 @@ MAX_LOADED_CELLS = 1 << 22
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
-CATEGORIES_ADVICE = "Or set handle_unknown='ignore', which excludes such rows"
+CATEGORIES_ADVICE = "Or set `handle_unknown='ignore'`, which excludes such rows"
 """Remedy for an undeclared value of a column of listed values."""
 
 INTERVAL_ADVICE = (
-    "Or set handle_unknown='clip', which moves numbers, but not missing values, to the "
-    "bounds and rounds them to the declared decimals, or handle_unknown='ignore', which "
+    "Or set `handle_unknown='clip'`, which moves numbers, but not missing values, to the "
+    "bounds and rounds them to the declared decimals, or `handle_unknown='ignore'`, which "
     "excludes such rows"
 )
 """Remedy for an undeclared value of a column with bins."""
