@@ -176,13 +176,19 @@ class CentralEstimator(BaseEstimator):
     # The default of `delta`; > 0 if the mechanism requires delta > 0.
     _default_delta: ClassVar[float] = 0.0
 
-    # A number, `Rho` or `Mu`.
-    epsilon: Any
-    delta: float
+    # Parameters; the values are those of estimators without the parameter.
+    epsilon: Any  # a number, `Rho` or `Mu`
+    delta: float = 0.0
+    protect: str = RECORD
     ledger: PrivacyLedger | None
     random_state: int | None
     max_rows_per_person: int
     guarantee_: PrivacyGuarantee
+
+    @property
+    def _protects_only_target(self) -> bool:
+        """True if the target is protected, and features are public."""
+        return isinstance(self.protect, str) and self.protect == TARGET
 
     def _check_budget(self) -> PrivacyBudget:
         """Check `epsilon`, `delta`, `ledger` and `random_state`; return the budget for noise.
@@ -191,7 +197,7 @@ class CentralEstimator(BaseEstimator):
         as given.
         """
         budget = parse_budget(self.epsilon)
-        delta = check_delta(getattr(self, "delta", 0))
+        delta = check_delta(self.delta)
         default = check_delta(self._default_delta)
         if budget.given is not None and delta not in {0, default}:
             raise ValueError(
@@ -230,7 +236,7 @@ class CentralEstimator(BaseEstimator):
         if parse_budget(self.epsilon).given is None:
             # With a numeric epsilon, some estimators choose between Gaussian noise with
             # delta and noise without a delta by the number of columns.
-            delta = getattr(self, "delta", 0)
+            delta = self.delta
             if isinstance(budget.given, Rho | Mu):
                 delta = budget.given.delta
             numbers = {
@@ -238,10 +244,7 @@ class CentralEstimator(BaseEstimator):
                 "delta": check_delta(delta),
             }
         # The name of the target is not known before `fit`.
-        protect = getattr(self, "protect", RECORD)
-        scope: tuple[Any, ...] = ()
-        if isinstance(protect, str) and protect == TARGET:
-            scope = (TARGET,)
+        scope: tuple[Any, ...] = (TARGET,) if self._protects_only_target else ()
         return PrivacyGuarantee(
             relation="replace_values" if scope else "add_remove",
             trust="central",
@@ -381,6 +384,9 @@ class Plan:
 class CentralStatistic(CentralEstimator):
     """Base class of estimators whose `fit` reads a table, plans a release, charges the ledger, and draws noise."""
 
+    bounds: Any = None
+    handle_unknown: str = "error"
+
     # True if `fit` reads the rows several times, which requires them in memory.
     _requires_rows: ClassVar[bool] = False
     # True if missing numbers are excluded.
@@ -460,8 +466,7 @@ class CentralStatistic(CentralEstimator):
             self._check_budget(), rows=max_rows, by_person=person is not None
         )
         rows = self._read(X, y, person, max_rows)
-        handle_unknown = getattr(self, "handle_unknown", "error")
-        check_choice("handle_unknown", handle_unknown, get_args(Unknown))
+        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
 
         # Plan.
         categories = self._plan_categories(rows, budget)
@@ -517,7 +522,7 @@ class CentralStatistic(CentralEstimator):
         columns = self._select_undeclared(rows)
         if not columns.names:
             return None
-        delta = check_delta(getattr(self, "delta", 0))
+        delta = check_delta(self.delta)
         given = parse_budget(self.epsilon)
         parameter = self._found_parameter
         if given.given is not None or not delta:
@@ -558,7 +563,7 @@ class CentralStatistic(CentralEstimator):
     def _finds_all_categories(self) -> bool:
         """True if the categories of all columns are found, so that every value has one."""
         declared: Any = getattr(self, self._found_parameter, self)
-        return declared is None and bool(getattr(self, "delta", 0))
+        return declared is None and bool(self.delta)
 
     def _select_categories(self, rows: Batches) -> Batches:
         """Select the columns of categories."""
@@ -668,8 +673,7 @@ class CentralStatistic(CentralEstimator):
     def _allows_missing(self) -> bool:
         """Return True if X may have missing values."""
         if self._takes_categories:
-            is_ignored = getattr(self, "handle_unknown", "error") == "ignore"
-            return is_ignored or self._finds_all_categories
+            return self.handle_unknown == "ignore" or self._finds_all_categories
         return self._takes_missing
 
     def __sklearn_tags__(self) -> Tags:
@@ -685,10 +689,9 @@ class CentralStatistic(CentralEstimator):
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         """Return the declared bounds of columns; None if they need none."""
-        bounds = getattr(self, "bounds", None)
-        if bounds is None and self._finds_limits and names:
+        if self.bounds is None and self._finds_limits and names:
             return parse_ends(None, names)
-        return bounds
+        return self.bounds
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Check the parameters and the table, and compute exact statistics; all errors are raised here."""

@@ -27,7 +27,7 @@ from skdp.base import (
     parse_ends,
     restore_on_error,
 )
-from skdp.central._base import RECORD, TARGET, CentralStatistic
+from skdp.central._base import CentralStatistic
 from skdp.central.statistics import (
     Batches,
     count_cells,
@@ -109,8 +109,7 @@ class SupervisedStatistic(CentralStatistic):
             X, y = without_column(X, y, "y")
         table = self._read_table(X)
         column, name = get_target(table, y)
-        protect = getattr(self, "protect", RECORD)
-        if isinstance(protect, str) and protect == TARGET:
+        if self._protects_only_target:
             check_target_name(table, y)
         # `Batches.target` keeps the native table. For a large table, this is the table of
         # y, which was split from X.

@@ -37,7 +37,9 @@ EVERY = {
     if name.startswith("DP") and name != "DPOneHotEncoder"  # DPOneHotEncoder releases nothing
     for parameters, X in [OTHERS.get(name, (BOUNDS, NUMBERS))]
 }
-NUMERIC = [name for name, (model, X) in EVERY.items() if X is NUMBERS and hasattr(model, "bounds")] + ["DPGroupBy"]
+NUMERIC = [name for name, (model, X) in EVERY.items() if X is NUMBERS and "bounds" in model.get_params()] + [
+    "DPGroupBy"
+]
 WITH_GAPS = [name for name in NUMERIC if EVERY[name][0].__sklearn_tags__().input_tags.allow_nan]
 
 
