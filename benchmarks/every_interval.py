@@ -528,20 +528,36 @@ def draw_decisions(rng: Any, n: int, share: float) -> tuple[pd.DataFrame, list[f
     return rows, [selected["b"], selected["a"], 0.6, 0.8, gap]
 
 
-def list_metrics(report: Any, level: float, truth: list[float]) -> Found:
-    """List intervals of the rates of both groups and of a difference."""
-    return Found(level, report.loc[report["metric"].isin(METRICS), ENDS], truth)
+def compute_f1(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+    """Return the F1 score of a group, a metric of a user."""
+    return 2 * tp / (2 * tp + fp + fn)
 
 
 def measure_fairness(
-    source: str, rng: Any, n: int, epsilon: float, seed: int, share: float
+    source: str,
+    rng: Any,
+    n: int,
+    epsilon: float,
+    seed: int,
+    share: float,
+    metric: str = "",
 ) -> Iterator[Found]:
-    """Measure the metrics of a rare group: of true rows, of counts, or of reports, for the population."""
+    """Measure the metrics of a rare group: of true rows, of counts, or of reports, for the population.
+
+    With a `metric`, measure a metric of a user for both groups, and its difference.
+    """
     from skdp import DPGroupBy, RandomizedResponseEncoder
     from skdp.metrics import debiased_fairness, fairness_from_counts, fairness_report
 
     rows, truth = draw_decisions(rng, n, share)
     options: dict[str, Any] = {"privileged": "a", "positive_label": 1}
+    chosen = METRICS
+    if metric:
+        options["metrics"] = {f"{metric}_difference": compute_f1}
+        chosen = [metric, f"{metric}_difference"]
+        rare = compute_f1(0.4 * 0.6, 0.6 * 0.2, 0.4 * 0.4, 0.6 * 0.8)
+        other = compute_f1(0.4 * 0.8, 0.6 * 0.2, 0.4 * 0.2, 0.6 * 0.8)
+        truth = [rare, other, rare - other]
     keys = {"g": ["a", "b"], "y": [0, 1], "p": [0, 1]}
     if source == "counts":
         groups = DPGroupBy(
@@ -563,7 +579,7 @@ def measure_fairness(
             )
         else:
             report = fairness_report(rows["y"], rows["p"], rows["g"], **options)
-        yield list_metrics(report, level, truth)
+        yield Found(level, report.loc[report["metric"].isin(chosen), ENDS], truth)
 
 
 # Reports.
@@ -888,6 +904,23 @@ RELEASES = {
         partial(measure_fairness, "reports"),
         [(1_000, {"share": 0.3}), (3_000, {"share": 0.1})],
         (1.0, 3.0),
+    ),
+    "metric of a user": Release(
+        ("fairness_report",),
+        partial(measure_fairness, "rows", metric="f1"),
+        [(100, {"share": 0.3}), (3_000, {"share": 0.1})],
+    ),
+    "metric of a user, counts": Release(
+        ("fairness_from_counts",),
+        partial(measure_fairness, "counts", metric="f1"),
+        [(400, {"share": 0.1}), (3_000, {"share": 0.1})],
+        (0.5, 4.0),
+    ),
+    "metric of a user, reports": Release(
+        ("debiased_fairness",),
+        partial(measure_fairness, "reports", metric="f1"),
+        [(1_000, {"share": 0.3}), (3_000, {"share": 0.3})],
+        (0.5, 4.0),
     ),
     **{
         f"reports, {name}": Release(

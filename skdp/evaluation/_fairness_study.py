@@ -36,14 +36,15 @@ from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
 from skdp.local import OracleEncoder, check_sample_weight
 from skdp.metrics import (
-    COMPARISONS,
     EmptyGroupError,
+    Metrics,
     fairness_report,
     find_positive_label,
     import_optional,
     list_privileged,
     parse_classes,
     private_parity,
+    read_metrics,
 )
 from skdp.pages import warn
 from skdp.randomness import check_size
@@ -61,6 +62,7 @@ def fairness_study(
     privileged: Privileged,
     positive_label: Label | None = None,
     methods: Sequence[str] = ("without privacy", "columns excluded", "reported"),
+    metrics: Metrics | None = None,
     sample_weight: ColumnLike | None = None,
     n_splits: int = 20,
     n_jobs: int | None = None,
@@ -106,6 +108,8 @@ def fairness_study(
           report supports [1]_;
         - ``"private parity"``: train without the protected columns, under demographic
           parity estimated from reports of `sensitive_features` (`skdp.metrics.private_parity`).
+    metrics : mapping of str to function, default=None
+        Further comparisons of groups, as for `skdp.metrics.fairness_report`.
     sample_weight : array-like of shape (n_samples,), default=None
         Survey weight of each row, used for training and for all scores. If None, all
         weights are equal.
@@ -120,10 +124,12 @@ def fairness_study(
     -------
     pandas.DataFrame
         Columns ``method, encoder, epsilon, split, metric, value, n_train, n_test``, one
-        row for each score. Methods without reports have the encoder "". With several
-        columns in `sensitive_features`, the names of fairness metrics end in the compared columns,
-        such as "disparate_impact [sex, race]". Methods without privacy have an infinite
-        epsilon. To estimate differences with intervals, use
+        row for each score. Methods without reports have the encoder "". Metrics are ``accuracy``,
+        ``roc_auc``, also of each group ("roc_auc [sex=Female]"), and the comparisons of `fairness_report`. With
+        several unprivileged groups, each is compared, too ("disparate_impact [race=Black]"), and with several
+        columns in `sensitive_features`, names end in the compared columns ("disparate_impact [sex, race]",
+        "disparate_impact [sex=Female, race=Black]"). A group without test rows has no row. Methods without privacy
+        have an infinite epsilon. To estimate differences with intervals, use
         ``compare_to_baseline(study, baseline="columns excluded")``.
 
     Raises
@@ -203,7 +209,9 @@ def fairness_study(
         if isinstance(sensitive_features, list)
         else [sensitive_features]
     )
+    read_metrics(metrics)
     table = read_table(X, y, encoders, domain, names, privileged, positive_label)
+    table = replace(table, metrics=metrics)
     if sample_weight is not None:
         table = replace(table, weights=check_sample_weight(sample_weight, X, len(X)))
     seed = draw_seed(random_state)
@@ -275,6 +283,8 @@ class StudyTable:
     sensitive_features: list[Any]
     privileged: dict[Any, list[Any]]
     weights: Floats | None = None
+    # Metrics of the user.
+    metrics: Metrics | None = None
 
     def take(self, rows: Indices) -> StudyTable:
         """Return the table of the rows with some indices."""
@@ -468,15 +478,40 @@ def _score_predictions(
     for names in test.list_comparisons():
         title = ", ".join(map(str, names))
         ending = f" [{title}]" if len(test.sensitive_features) > 1 else ""
-        for metric, value in _compare_groups(test, predicted, names).items():
-            scores[metric + ending] = value
+        scores |= _compare_groups(test, predicted, names, ending)
+        if probabilities is not None:
+            scores |= _score_groups(test, probabilities, names)
+    return scores
+
+
+def _name_group(names: list[Any], values: Any) -> str:
+    """Return the ending of the metrics of a group, such as " [sex=Female]"."""
+    listed = values if isinstance(values, tuple) else (values,)
+    pairs = (f"{name}={value}" for name, value in zip(names, listed, strict=True))
+    return f" [{', '.join(pairs)}]"
+
+
+def _score_groups(
+    test: StudyTable, probabilities: NDArray[Any], names: list[Any]
+) -> dict[str, float]:
+    """Return the area under the curve of each group of some columns; nan for a group without both labels."""
+    scores = {}
+    for values, rows in test.X.groupby(names, dropna=False).indices.items():
+        labels, area = test.labels[rows], math.nan
+        if np.ptp(labels):
+            weights = None if test.weights is None else test.weights[rows]
+            area = roc_auc_score(labels, probabilities[rows], sample_weight=weights)
+        scores["roc_auc" + _name_group(names, values)] = float(area)
     return scores
 
 
 def _compare_groups(
-    test: StudyTable, predicted: NDArray[Any] | None, names: list[Any]
+    test: StudyTable, predicted: NDArray[Any] | None, names: list[Any], ending: str
 ) -> dict[str, float]:
-    """Compare the privileged rows in all columns of `names` with the other rows; nan without predictions."""
+    """Compare the privileged rows in all columns of `names` with the other rows, and with each other group.
+
+    Comparisons with the other rows, whose names end in `ending`, are nan without predictions.
+    """
     is_privileged = test.find_privileged(names)
     n_labels = pd.Series(test.labels).groupby(is_privileged).nunique()
     n_labels = n_labels.reindex([True, False], fill_value=0)
@@ -490,18 +525,24 @@ def _compare_groups(
             about="jobs/fairness_study#methods",
             stacklevel=1,
         )
+    comparisons = read_metrics(test.metrics).comparisons
     if predicted is None or not n_labels.all():
-        return dict.fromkeys(COMPARISONS, math.nan)
+        return dict.fromkeys([name + ending for name in comparisons], math.nan)
     with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
         report = fairness_report(
             test.labels,
             predicted,
-            is_privileged,
-            privileged=True,
+            test.X[names],
+            privileged={name: test.privileged[name] for name in names},
+            metrics=test.metrics,
             sample_weight=test.weights,
         )
-    values = report.set_index("metric")["value"]
-    return {metric: float(values[metric]) for metric in COMPARISONS}
+    compared = report[report["metric"].isin(comparisons)]
+    scores = {}
+    for metric, group, value in compared[["metric", "group", "value"]].to_numpy():
+        title = ending if group is None else _name_group(names, group)
+        scores[metric + title] = float(value)
+    return scores
 
 
 # Methods that are trained on reports of an encoder.

@@ -77,6 +77,9 @@ PARITY, OPPORTUNITY = (
 )
 
 
+ENDS = ["value", "lower", "upper"]
+
+
 # Section of the page: the title, a sentence ("finding") with the numbers at the epsilon
 # `Study.example`, the method ("text"), a table with a row for each quantity and a column
 # for each epsilon, and the tables that are written to files by name. A section with a
@@ -318,51 +321,50 @@ def study_fairness(study: Study) -> Section:
     predicted = cross_val_predict(
         make_model(), features, people.labels, cv=folds, n_jobs=study.n_jobs
     )
-    name = study.sensitive_features
+    sensitive = study.sensitive_features
     scored = people.labels, predicted
     options: Any = {"privileged": study.privileged, "positive_label": 1}
-    true = fairness_report(*scored, study.frame[name], **options)
+    true = fairness_report(*scored, study.frame[sensitive], **options)
     audits, shown = [], {}
     for epsilon in study.epsilons:
         encoder, reports = study.report(study.frame, epsilon, 1)
         compared = {
             TRUE_GROUPS: true,
-            NAIVE: fairness_report(*scored, reports[name], **options),
+            NAIVE: fairness_report(*scored, reports[sensitive], **options),
             DEBIASED: debiased_fairness(
-                *scored, reports, encoder, columns=[name], rows="table", **options
+                *scored, reports, encoder, columns=[sensitive], rows="table", **options
             ),
         }
         for groups, report in compared.items():
             audits.append(report.assign(epsilon=epsilon, groups=groups))
         if epsilon == study.example:
-            for groups, report in compared.items():
-                is_difference = report["metric"].str.endswith("_difference")
-                shown[groups] = report[is_difference]
+            shown = compared
     # The page shows two differences; the file has all metrics and the rates of each group.
-    columns = ["epsilon", "metric", "group", "groups", "value", "lower", "upper"]
+    columns = ["epsilon", "metric", "group", "groups", *ENDS]
     values: Any = pd.concat(audits, ignore_index=True).reindex(columns=columns)
-    rows = values[values["group"].isna()].copy()
-    value, lower, upper = (rows[end].map(format_cell) for end in columns[-3:])
-    intervals = value + " (" + lower + " to " + upper + ")"
-    rows["cell"] = value.where(rows["groups"] != DEBIASED, intervals)
-    cells = rows.set_index(["metric", "groups", "epsilon"])["cell"].unstack()
+    rows = _format_audits(values)
+    cells = rows.set_index(["name", "groups", "epsilon"])["cell"].unstack()
     table = pd.DataFrame(columns=study.epsilons, dtype=object)
-    for metric in (PARITY, OPPORTUNITY):
+    for name in rows["name"].unique():
         for groups in (TRUE_GROUPS, NAIVE, DEBIASED):
-            table.loc[f"{metric.replace('_', ' ')}, {groups}"] = cells.loc[
-                metric, groups
-            ]
+            # A declared group may have no true rows.
+            table.loc[f"{name}, {groups}"] = cells.reindex([(name, groups)]).iloc[0]
     true_gap, naive_gap, debiased_gap = table[study.example].iloc[:3]
+    # All groups together may hide a larger difference of one of them.
+    parts = rows[(rows["groups"] == TRUE_GROUPS) & rows["group"].notna()]
+    if len(parts):
+        part = parts.loc[parts["value"].abs().idxmax()]
+        true_gap += f" (of {format_label(part['group'])} {part['cell']})"
     text = (
         "A logistic regression without the protected columns; the intervals are over "
         "the noise of the reports."
     )
-    n_missing = int(study.frame[name].isna().sum())
+    n_missing = int(study.frame[sensitive].isna().sum())
     if n_missing:
         text += f" The {n_missing:,} rows without a group are unprivileged."
     return {
         "title": "Gaps between groups",
-        "finding": f"The {PARITY.replace('_', ' ')} of {name} is {true_gap} by the true "
+        "finding": f"The {PARITY.replace('_', ' ')} of {sensitive} is {true_gap} by the true "
         f"groups; at epsilon {study.example:g}, it is {naive_gap} if reports are "
         f"taken for groups, and {debiased_gap} by debiased reports, with a 95 % "
         "interval.",
@@ -370,8 +372,31 @@ def study_fairness(study: Study) -> Section:
         "table": table,
         "files": {"fairness_audits": values},
         "caption": f"differences between groups at epsilon {study.example:g}",
-        "draw": partial(FairnessDisplay.from_reports, shown),
+        "draw": partial(FairnessDisplay.from_reports, _select_shown(shown)),
     }
+
+
+def _format_audits(values: Any) -> Any:
+    """Return the rows of a page: two differences, the first one also of each group, with columns "name" and "cell"."""
+    is_pooled = values["group"].isna()
+    is_parity = values["metric"] == PARITY
+    rows = values[is_parity | ((values["metric"] == OPPORTUNITY) & is_pooled)].copy()
+    value, lower, upper = (rows[end].map(format_cell) for end in ENDS)
+    intervals = value + " (" + lower + " to " + upper + ")"
+    rows["cell"] = value.where(rows["groups"] != DEBIASED, intervals)
+    endings = rows["group"].map(lambda group: f", {format_label(group)}")
+    endings = endings.where(rows["group"].notna(), "")
+    return rows.assign(name=rows["metric"].str.replace("_", " ") + endings)
+
+
+def _select_shown(reports: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the differences of reports that fit into a figure: all, or one if several groups are compared."""
+    selected = {}
+    for name, report in reports.items():
+        rows = report[report["metric"].str.endswith("_difference")]
+        parity = rows[rows["metric"] == PARITY]
+        selected[name] = rows if len(parity) == 1 else parity
+    return selected
 
 
 def study_leakage(study: Study) -> Section:

@@ -55,19 +55,24 @@ class PanelDisplay:
         number: int,
         *,
         width: float = 3.4,
-        height: float = 3.0,
+        height: float | Sequence[float] = 3.0,
         max_columns: int = 2,
     ) -> list[Any]:
-        """Set `ax_` and `figure_`, and return `number` panels; sizes are in inches.
+        """Set `ax_` and `figure_`, and return `number` panels; sizes are in inches, the height of all or of each row.
 
         Text of a figure of 7 inches is readable at the width of a phone.
         """
         if ax is None:
             n_columns = min(number, max_columns)
             n_rows = math.ceil(number / n_columns)
-            size = max(width * n_columns, 5.5), height * n_rows + 0.5
+            heights = np.broadcast_to(height, n_rows)
             _, grid = import_plotting("matplotlib.pyplot").subplots(
-                n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
+                n_rows,
+                n_columns,
+                figsize=(max(width * n_columns, 5.5), heights.sum() + 0.5),
+                height_ratios=heights,
+                squeeze=False,
+                layout="constrained",
             )
             # The grid may have more panels than required.
             for unused in grid.flat[number:]:
@@ -667,11 +672,12 @@ class FairnessDisplay(PanelDisplay):
         titles = [title for title in panels_of_table if title not in PARITY]
         titles += [title for title in PARITY if title in panels_of_table]
         names = list(dict.fromkeys(self.table["report"]))
-        n_rows = self.table.groupby("panel")["label"].nunique().max()
-        height = 0.9 + n_rows * (0.2 + 0.06 * len(names))
+        n_rows = self.table.groupby("panel")["label"].nunique()[titles].to_numpy()
+        heights = list(0.9 + n_rows * (0.2 + 0.06 * len(names)))
         # One panel per row is readable on the screen of a phone.
-        size = {"width": 4.4, "height": height}
-        panels = self._use_panels(ax, len(titles), **size, max_columns=1)
+        panels = self._use_panels(
+            ax, len(titles), width=4.4, height=heights, max_columns=1
+        )
         for axes, title in zip(panels, titles, strict=True):
             rows = self.table[self.table["panel"] == title]
             _draw_panel(axes, rows, names)

@@ -23,7 +23,8 @@ from skdp.metrics._mitigation import (
     private_threshold_optimizer,
 )
 from skdp.metrics._quality import grade_estimates
-from skdp.metrics._rates import COMPARISONS as COMPARISONS
+from skdp.metrics._rates import Metrics as Metrics
+from skdp.metrics._rates import read_metrics as read_metrics
 from skdp.metrics._reported_groups import joint_distribution
 from skdp.metrics._scores import score_bins, scores_from_counts
 from skdp.metrics._survival import survival_from_counts

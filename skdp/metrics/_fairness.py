@@ -37,16 +37,17 @@ from skdp.metrics._labels import (
     parse_weights,
 )
 from skdp.metrics._rates import (
-    COMPARISONS,
-    RATES,
+    CellSums,
     Groups,
+    Metrics,
+    MetricTable,
     Rates,
-    RateSums,
     compare_extremes,
     compare_with_privileged,
     estimate_rates,
-    score_rates,
-    sum_rates,
+    read_metrics,
+    score_table,
+    sum_cells,
 )
 from skdp.metrics._reported_groups import (
     debias_groups,
@@ -74,6 +75,7 @@ def fairness_report(
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
+    metrics: Metrics | None = None,
     sample_weight: ColumnLike | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -95,6 +97,10 @@ def fairness_report(
     positive_label : label, default=None
         Favorable label. If None, it is 1 if all labels are 0 and 1, or False and True;
         with more than two labels, each of them is compared with all others.
+    metrics : mapping of str to function, default=None
+        Further metrics by name. A function of the proportions of true positives, false positives, false negatives
+        and true negatives in a group, ``function(tp, fp, fn, tn)``, returns one number. A name ends in "_difference"
+        or "_ratio", by which groups are compared: ``{"accuracy_difference": lambda tp, fp, fn, tn: tp + tn}``.
     sample_weight : array-like of shape (n_samples,), default=None
         Survey weight of each row, the number of people that it represents. If None, all
         weights are equal.
@@ -117,7 +123,8 @@ def fairness_report(
         - ``equal_opportunity_difference`` of TPR; ``average_odds_difference``, the mean
           of the differences of TPR and FPR; and ``equalized_odds_difference``, the larger
           of their absolute values;
-        - ``predictive_parity_difference`` of PPV.
+        - ``predictive_parity_difference`` of PPV;
+        - `metrics`: the value of each group, named without the ending, and the comparison.
 
         With more than two labels and no positive label, the column ``class_vs_rest`` is
         first: it has the positive label of the row.
@@ -239,6 +246,7 @@ def fairness_report(
     42             C  -0.25
     """
     check_confidence_level(confidence_level)
+    metric_table = read_metrics(metrics)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     features = parse_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, features.values()))
@@ -255,7 +263,9 @@ def fairness_report(
         is_reported=False,
         has_privileged=privileged is not None,
     )
-    return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
+    return _tabulate_outcomes(
+        outcomes, positive_label, groups, metric_table, confidence_level
+    )
 
 
 def debiased_fairness(
@@ -267,6 +277,7 @@ def debiased_fairness(
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
+    metrics: Metrics | None = None,
     rows: RowSource = "population",
     sample_weight: ColumnLike | None = None,
     confidence_level: float = 0.95,
@@ -291,6 +302,8 @@ def debiased_fairness(
         with more than two labels, each of them is compared with all others.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. If None, all columns of the encoder.
+    metrics : mapping of str to function, default=None
+        As for `fairness_report`.
     rows : {"population", "table"}, default="population"
         Target of inference. "population" treats the rows as an independent sample of a
         population; "table" accounts for the noise of the reports only.
@@ -409,6 +422,7 @@ def debiased_fairness(
     """
     check_choice("rows", rows, get_args(RowSource))
     check_confidence_level(confidence_level)
+    metric_table = read_metrics(metrics)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     domain, indicators = debias_groups(sensitive_features, encoder, columns)
     outcomes = parse_outcomes(y_true, y_pred, len(indicators))
@@ -426,7 +440,9 @@ def debiased_fairness(
         has_privileged=privileged is not None,
         rows=rows,
     )
-    return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
+    return _tabulate_outcomes(
+        outcomes, positive_label, groups, metric_table, confidence_level
+    )
 
 
 def fairness_from_counts(
@@ -437,6 +453,7 @@ def fairness_from_counts(
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
+    metrics: Metrics | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate group fairness metrics of predictions from noisy counts.
@@ -453,7 +470,7 @@ def fairness_from_counts(
         Keys with the true and the predicted labels, or with scores as declared numbers.
     sensitive_features : column name or list of column names
         Keys whose combinations are the groups.
-    privileged, positive_label : optional
+    privileged, positive_label, metrics : optional
         As for `fairness_report`.
     confidence_level : float, default=0.95
         Coverage probability of each interval.
@@ -522,6 +539,7 @@ def fairness_from_counts(
     10          None   -0.1  -0.11  -0.09
     """
     check_confidence_level(confidence_level)
+    metric_table = read_metrics(metrics)
     check_column_name("y_true", y_true)
     check_column_name("y_pred", y_pred)
     names = list_names("sensitive_features", sensitive_features)
@@ -539,7 +557,9 @@ def fairness_from_counts(
         has_privileged=privileged is not None,
         noise=(is_group.T * table["std_error"].to_numpy(float) ** 2).T,
     )
-    return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
+    return _tabulate_outcomes(
+        outcomes, positive_label, groups, metric_table, confidence_level
+    )
 
 
 def read_counts(
@@ -620,7 +640,11 @@ def _name_cells(cells: CellLabels) -> list[Any]:
 
 
 def _tabulate_outcomes(
-    outcomes: dict[str, pd.Series], positive_label: Any, groups: Groups, level: float
+    outcomes: dict[str, pd.Series],
+    positive_label: Any,
+    groups: Groups,
+    metrics: MetricTable,
+    level: float,
 ) -> pd.DataFrame:
     """Build the table of `fairness_report` from the true and predicted outcomes and the groups of the rows."""
     labels = list_positive_labels(positive_label, outcomes)
@@ -629,8 +653,8 @@ def _tabulate_outcomes(
         is_true, is_predicted = (
             column.isin([label]).to_numpy() for column in outcomes.values()
         )
-        sums = sum_rates(is_true, is_predicted, groups)
-        tables.append(_tabulate_metrics(sums, groups, level))
+        cells = sum_cells(is_true, is_predicted, groups)
+        tables.append(_tabulate_metrics(cells, metrics, level))
     table = pd.concat(tables, ignore_index=True)
     if len(labels) > 1:
         table.insert(0, CLASS, np.repeat(labels, len(tables[0])))
@@ -638,20 +662,23 @@ def _tabulate_outcomes(
     return table
 
 
-def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFrame:
-    """Build the table of rates by group, and of their comparisons."""
+def _tabulate_metrics(
+    cells: CellSums, metrics: MetricTable, level: float
+) -> pd.DataFrame:
+    """Build the table of the values of groups, and of their comparisons."""
     lines: list[tuple[Any, ...]] = []
-    estimates = estimate_rates(sums, level)
-    for row, (metric, (definition, _)) in enumerate(RATES.items()):
+    groups = cells.groups
+    estimates = estimate_rates(cells, metrics, level)
+    for row, (metric, definition) in enumerate(metrics.list_definitions().items()):
         for group, name in enumerate(groups.names):
             lines.append((metric, definition, name, *estimates.select((row, group))))
 
     @cache
     def score(n_intervals: int) -> Rates:
-        """Estimate rates whose intervals hold simultaneously, by Bonferroni's inequality."""
-        return score_rates(sums, 1 - (1 - level) / n_intervals)
+        """Estimate values whose intervals hold simultaneously, by Bonferroni's inequality."""
+        return score_table(cells, metrics, 1 - (1 - level) / n_intervals)
 
-    for metric, (definition, names, function) in COMPARISONS.items():
+    for metric, (definition, names, function) in metrics.comparisons.items():
         if groups.has_privileged:
             for group in (0, *range(2, len(groups.names))):
                 estimate = compare_with_privileged(score, names, function, group)

@@ -8,8 +8,9 @@ Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,45 +25,113 @@ MIN_ROWS = 1e-9
 IGNORE_DIVISION = np.errstate(divide="ignore", invalid="ignore")
 
 
+# Function of the weights of the rows of a group in four cells: true positives, false
+# positives, false negatives and true negatives.
+CellFunction = Callable[[Any, Any, Any, Any], Any]
+Metrics = Mapping[str, CellFunction]
+
 # Rates, where y is the true label and ŷ the prediction: the definition, and the function
-# that returns the masks of the counted rows, and of the other rows that the rate divides
-# by, from the masks of the truly positive rows and of the rows that are predicted to be.
-RATES: dict[str, tuple[str, Callable[[Mask, Mask], tuple[Mask, Mask]]]] = {
-    "selection_rate": ("P(ŷ=+)", lambda y, p: (p, ~p)),
-    "true_positive_rate": ("TPR = P(ŷ=+ | y=+)", lambda y, p: (y & p, y & ~p)),
-    "false_positive_rate": ("FPR = P(ŷ=+ | y=−)", lambda y, p: (~y & p, ~y & ~p)),
-    "precision": ("PPV = P(y=+ | ŷ=+)", lambda y, p: (y & p, ~y & p)),
-    "false_discovery_rate": ("FDR = P(y=− | ŷ=+)", lambda y, p: (~y & p, y & p)),
+# that returns the weights of the counted rows, and of all rows that the rate divides by.
+RATES: dict[str, tuple[str, CellFunction]] = {
+    "selection_rate": ("P(ŷ=+)", lambda tp, fp, fn, tn: (tp + fp, tp + fp + fn + tn)),
+    "true_positive_rate": ("TPR = P(ŷ=+ | y=+)", lambda tp, fp, fn, tn: (tp, tp + fn)),
+    "false_positive_rate": ("FPR = P(ŷ=+ | y=−)", lambda tp, fp, fn, tn: (fp, fp + tn)),
+    "precision": ("PPV = P(y=+ | ŷ=+)", lambda tp, fp, fn, tn: (tp, tp + fp)),
+    "false_discovery_rate": (
+        "FDR = P(y=− | ŷ=+)",
+        lambda tp, fp, fn, tn: (fp, tp + fp),
+    ),
 }
 
+# Rates with independent sampling errors, which determine the proportions of the cells:
+# P(y=+), TPR and FPR.
+ROOTS: tuple[CellFunction, ...] = (
+    lambda tp, fp, fn, tn: (tp + fn, tp + fp + fn + tn),
+    RATES["true_positive_rate"][1],
+    RATES["false_positive_rate"][1],
+)
 
-# Comparisons of groups: the definition, where the sides are inserted at {difference} or
-# {ratio}; the rates; and the function of the rates: their ratio, or the mean or the largest
-# absolute value of their differences.
-COMPARISONS: dict[str, tuple[str, tuple[str, ...], str]] = {
+# A comparison of groups: the definition, where the sides are inserted at {difference} or
+# {ratio}; the names of rates; and their function: the ratio, the mean difference, or the
+# largest absolute difference.
+Comparison = tuple[str, tuple[str, ...], str]
+
+COMPARISONS: dict[str, Comparison] = {
     "statistical_parity_difference": (
         "P(ŷ=+): {difference}",
         ("selection_rate",),
-        "mean",
+        "difference",
     ),
     "disparate_impact": ("P(ŷ=+): {ratio}", ("selection_rate",), "ratio"),
     "equal_opportunity_difference": (
         "TPR: {difference}",
         ("true_positive_rate",),
-        "mean",
+        "difference",
     ),
     "average_odds_difference": (
         "FPR&TPR: {difference}",
         ("true_positive_rate", "false_positive_rate"),
-        "mean",
+        "difference",
     ),
     "equalized_odds_difference": (
         "max(FPR, TPR): |{difference}|",
         ("true_positive_rate", "false_positive_rate"),
         "largest",
     ),
-    "predictive_parity_difference": ("PPV: {difference}", ("precision",), "mean"),
+    "predictive_parity_difference": (
+        "PPV: {difference}",
+        ("precision",),
+        "difference",
+    ),
 }
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """The rates of each group and their comparisons, built in and of the user."""
+
+    # Functions of the user, which return one number, by the name of the value of a group.
+    functions: dict[str, CellFunction]
+    comparisons: dict[str, Comparison]
+
+    def list_definitions(self) -> dict[str, str]:
+        """Return the definitions of the values of a group by name."""
+        own = {name: f"{name}(tp, fp, fn, tn)" for name in self.functions}
+        return {name: definition for name, (definition, _) in RATES.items()} | own
+
+
+def read_metrics(metrics: Metrics | None) -> MetricTable:
+    """Check the metrics of a user, and add them to the built-in metrics."""
+    if not isinstance(metrics, Mapping | None):
+        raise TypeError(
+            "`metrics` must be a mapping of names to functions, got "
+            f"{type(metrics).__name__}."
+        )
+    functions: dict[str, CellFunction] = {}
+    comparisons = dict(COMPARISONS)
+    for name, function in (metrics or {}).items():
+        rate, _, kind = str(name).rpartition("_")
+        is_new = name not in COMPARISONS and rate not in RATES
+        if not rate or kind not in ("difference", "ratio") or not is_new:
+            raise ValueError(
+                "`metrics` must have names that end in '_difference' or '_ratio' and "
+                f"are not built in, got {name!r}. Use a name such as 'f1_difference'."
+            )
+        if functions.setdefault(rate, function) is not function:
+            raise ValueError(
+                f"`metrics` must have the same function for the difference and the "
+                f"ratio of {rate!r}, got two functions. Rename one of them."
+            )
+        try:
+            float(function(*map(np.float64, (0.4, 0.3, 0.2, 0.1))))
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"`metrics[{name!r}]` must be a function of four numbers tp, fp, fn, tn "
+                f"that returns one number, got {type(function).__name__}. Use a "
+                "function such as lambda tp, fp, fn, tn: tp + tn."
+            ) from error
+        comparisons[name] = f"{rate}: {{{kind}}}", (rate,), kind
+    return MetricTable(functions, comparisons)
 
 
 @dataclass(frozen=True)
@@ -106,6 +175,45 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class CellSums:
+    """Estimated weights of the cells of each group: true and false positives, false and true negatives."""
+
+    groups: Groups
+    # Sums of weights and of squared weights, (4, n_groups), and the covariances of their
+    # errors by noise, (4, n_groups, n_groups).
+    counts: Floats
+    squares: Floats
+    noise: Floats
+    # True for cells with a row of any group; shape (4,).
+    is_present: Mask
+
+    def covariance(self) -> Floats:
+        """Estimate the covariances of the errors of a cell in two groups; shape (4, n_groups, n_groups)."""
+        variance = np.maximum(np.diagonal(self.noise, axis1=1, axis2=2), 0)
+        if self.groups.rows == "population":
+            variance = variance + np.maximum(self.squares, 0)
+        diagonal = np.eye(self.counts.shape[1])
+        return np.where(diagonal, variance[:, np.newaxis], self.noise)
+
+
+def sum_cells(is_true: Mask, is_predicted: Mask, groups: Groups) -> CellSums:
+    """Sum the weights of the rows of each group by cell.
+
+    `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be; shape (n_rows,).
+    """
+    y, p = is_true, is_predicted
+    cells = [y & p, ~y & p, y & ~p, ~y & ~p]
+    weights = groups.weights
+    return CellSums(
+        groups,
+        np.array([groups.sum(weights * cell) for cell in cells]),
+        np.array([groups.sum(weights**2 * cell) for cell in cells]),
+        np.array([groups.sum_noise(weights**2 * cell) for cell in cells]),
+        np.array([cell.any() for cell in cells]),
+    )
+
+
+@dataclass(frozen=True)
 class RateSums:
     """Estimated weighted sums of the rates of each group, with the variance of their errors."""
 
@@ -125,25 +233,22 @@ class RateSums:
     added_variance: Any = 0.0
 
 
-def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
-    """Sum the weights of the rows of each group for all `RATES`.
+def find_cells(rates: Iterable[CellFunction]) -> Floats:
+    """Return masks of the cells that rates count, and of all cells that they divide by; shape (2, n_rates, 4)."""
+    return np.stack([function(*np.eye(4)) for function in rates], axis=1)
 
-    `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be; shape (n_rows,).
-    """
-    weights, n_groups = groups.weights, len(groups.names)
-    masks = [find_parts(is_true, is_predicted) for _, find_parts in RATES.values()]
-    # Counted and other rows of each rate; shape (2, n_rates, n_rows).
-    parts = np.stack(masks, axis=1)
 
-    def sum_parts(function: Any, weights: Floats) -> Floats:
-        """Sum the weights of each part by a method of the groups; shape (2, n_rates, n_groups, ...)."""
-        return np.array([[function(weights * part) for part in half] for half in parts])
-
-    sums = sum_parts(groups.sum, weights)
-    effect = _estimate_design_effect(sums, sum_parts(groups.sum, weights**2), weights)
-    noise = sum_parts(groups.sum_noise, weights**2)
+def sum_rates(cells: CellSums, rates: Iterable[CellFunction]) -> RateSums:
+    """Sum the weights of the rows of each group that rates count, and that they divide by."""
+    groups, weights = cells.groups, cells.groups.weights
+    counted, divided = find_cells(rates)
+    # Counted and other cells of each rate; shape (2, n_rates, 4).
+    parts = np.stack([counted, divided - counted])
+    sums = parts @ cells.counts
+    effect = _estimate_design_effect(sums, parts @ cells.squares, weights)
+    noise = np.tensordot(parts, cells.noise, axes=1)
     # The estimate of a variance may be negative.
-    diagonal = np.eye(n_groups)
+    diagonal = np.eye(len(groups.names))
     noise = np.where(diagonal, np.maximum(noise, 0), noise)
     covariance = np.stack([noise[0], noise[0], noise.sum(axis=0)])
     total = sums.sum(axis=0)
@@ -157,7 +262,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
         # Normal intervals are too narrow if few rows are misreported, so they add the
         # noise of two selected and two unselected rows, whose report is either of two
         # values with probability 1/2 (after Agresti and Coull 1998).
-        is_mixed = parts.any(axis=2).all(axis=0)
+        is_mixed = (parts @ cells.is_present > 0).all(axis=0)
         variance_of_row = (np.ptp(groups.indicators, axis=0) / 2) ** 2
         variance_of_row *= np.mean(weights**2)
         added_variance = 2 * np.outer(is_mixed, variance_of_row * noise.any())
@@ -192,28 +297,103 @@ def _estimate_design_effect(sums: Floats, squares: Floats, weights: Floats) -> F
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of groups with intervals; shape (n_rates, n_groups)."""
+    """Values of groups with intervals, by name; shape (n_rates, n_groups)."""
 
-    # Intervals may extend below 0 and above 1 because of the noise of reports, and are
-    # infinite for a group that may have no rows.
+    names: list[str]
+    # Intervals of rates may extend below 0 and above 1 because of the noise of reports, and
+    # are infinite for a group that may have no rows.
     unclipped: Estimate
+    # Intervals of possible values only.
+    clipped: Estimate
     # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
     covariance: Floats
 
-    @property
-    def clipped(self) -> Estimate:
-        """Rates with intervals that are clipped to possible values."""
-        return self.unclipped.clip(0, 1)
-
     def select(self, names: Iterable[str]) -> Rates:
         """Return some of the rates."""
-        index = [list(RATES).index(name) for name in names]
-        return Rates(self.unclipped.select(index), self.covariance[index])
+        index = [self.names.index(name) for name in names]
+        clipped = self.clipped.select(index)
+        covariance = self.covariance[index]
+        return Rates([*names], self.unclipped.select(index), clipped, covariance)
+
+
+def score_table(cells: CellSums, table: MetricTable, level: float) -> Rates:
+    """Estimate all values of the groups with score intervals."""
+    rates = [function for _, function in RATES.values()]
+    unclipped, covariance = score_rates(sum_rates(cells, rates), level)
+    estimates, covariances = [unclipped.clip(0, 1)], [covariance]
+    for function in table.functions.values():
+        estimate, covariance = propagate_rates(cells, function, level)
+        estimates.append(estimate.select((np.newaxis,)))
+        covariances.append(covariance[np.newaxis])
+    clipped, raw = (
+        Estimate(*map(np.concatenate, zip(*parts, strict=True)))
+        for parts in (estimates, [unclipped, *estimates[1:]])
+    )
+    names = [*RATES, *table.functions]
+    return Rates(names, raw, clipped, np.concatenate(covariances))
+
+
+def _evaluate(function: CellFunction, rates: Any) -> Floats:
+    """Return a function of the user for the base rates, TPR and FPR, the first axis of `rates`."""
+    base, tpr, fpr = rates
+    cells = base * tpr, (1 - base) * fpr, base * (1 - tpr), (1 - base) * (1 - fpr)
+    # A division of NumPy's floats by 0 is nan.
+    call = np.vectorize(lambda *parts: function(*map(np.float64, parts)), [float])
+    return np.asarray(call(*cells))
 
 
 @IGNORE_DIVISION
-def score_rates(sums: RateSums, level: float) -> Rates:
-    """Estimate rates with score intervals of the confidence level `level`; shape (n_rates, n_groups)."""
+def propagate_rates(
+    cells: CellSums, function: CellFunction, level: float
+) -> tuple[Estimate, Floats]:
+    """Estimate a function of the cells, (n_groups,), and the covariances of two groups, (n_groups, n_groups)."""
+    sums = sum_rates(cells, ROOTS)
+    roots, _ = score_rates(sums, level)
+    lower, upper = roots.clip(0, 1)[2:]
+    # Errors of the cells change a rate t by ``(counted - t * divided) / total``.
+    counted, divided = find_cells(ROOTS)[..., np.newaxis]
+    slopes = counted - roots.value[:, np.newaxis] * divided
+    slopes = np.nan_to_num(slopes / sums.denominator[:, np.newaxis])
+    covariance = np.einsum("icg,jch,cgh->ijgh", slopes, slopes, cells.covariance())
+    within = np.einsum("ijgg->ijg", covariance)
+    errors = np.sqrt(np.maximum(np.einsum("iig->ig", within), 0))
+    correlation = np.nan_to_num(within / (errors[:, np.newaxis] * errors))
+    # TPR has no effect on the cells of a group without positive rows.
+    center = np.copy(roots.value)
+    center[1:] = np.nan_to_num(center[1:], nan=0.5)
+    value = _evaluate(function, center)
+    # Move one rate at a time; axes of the rates, of the moved rate and of the ends.
+    ends = np.stack([lower, upper, *np.clip([center - errors, center + errors], 0, 1)])
+    is_moved = np.eye(3, dtype=bool)[..., np.newaxis, np.newaxis]
+    moved = np.where(is_moved, ends.swapaxes(0, 1), center[:, np.newaxis, np.newaxis])
+    low, high, *step = _evaluate(function, moved).swapaxes(0, 1) - value
+    slope = np.nan_to_num((step[1] - step[0]) / (ends[3] - ends[2]))
+    between = np.einsum("ig,ijgh,jh->gh", slope, covariance, slope)
+    # The distances to the endpoints are combined like standard errors, as in MOVER.
+    sign = np.where(low <= high, 1, -1)
+    down, up = (
+        np.sqrt(np.maximum(np.einsum("ig,ijg,jg->g", part, correlation, part), 0))
+        for part in (
+            sign * np.minimum(np.minimum(low, high), 0),
+            sign * np.maximum(np.maximum(low, high), 0),
+        )
+    )
+    # The function is within its values at the corners of the intervals of the rates.
+    corners = np.array([*product(*zip(lower, upper, strict=True))]).swapaxes(0, 1)
+    possible = _evaluate(function, corners)
+    error = np.where(np.isnan(value), np.nan, np.sqrt(np.maximum(np.diag(between), 0)))
+    estimate = Estimate(
+        value,
+        error,
+        np.fmax(value - down, possible.min(axis=0)),
+        np.fmin(value + up, possible.max(axis=0)),
+    )
+    return estimate.clip(-np.inf, np.inf), between
+
+
+@IGNORE_DIVISION
+def score_rates(sums: RateSums, level: float) -> tuple[Estimate, Floats]:
+    """Estimate rates with score intervals, (n_rates, n_groups), and covariances, (n_rates, n_groups, n_groups)."""
     total, coefficients = sums.denominator, sums.covariance
     raw_rate = np.where(total > MIN_ROWS, sums.numerator / total, np.nan)
     rate = np.clip(raw_rate, 0, 1)
@@ -233,14 +413,14 @@ def score_rates(sums: RateSums, level: float) -> Rates:
         total**2 - squared, slope, raw_rate * (linear - slope) - constant
     )
     is_bounded = (total**2 > squared) & (total > 0)
-    std_error = np.sqrt(variance) / total
+    # No estimate of a rate has a larger standard error than 1/2.
+    std_error = np.where(np.isnan(rate), 0.5, np.sqrt(variance) / total)
     # The interval of a rate that is clipped to [0, 1] may have no possible rate. It
     # includes the rates within the margin of the clipped rate as well.
     margin = np.where(raw_rate == rate, 0, z * std_error)
     lower = np.where(is_bounded, np.fmin(raw_rate + lower, rate - margin), -np.inf)
     upper = np.where(is_bounded, np.fmax(raw_rate + upper, rate + margin), np.inf)
-    estimate = Estimate(rate, std_error, lower, upper)
-    return Rates(estimate, covariance)
+    return Estimate(rate, std_error, lower, upper), covariance
 
 
 def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Floats]:
@@ -250,9 +430,10 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Float
     return (linear - root) / squared, (linear + root) / squared
 
 
-def estimate_rates(sums: RateSums, level: float) -> Estimate:
-    """Estimate rates, with Clopper-Pearson intervals of rates of true groups; shape (n_rates, n_groups)."""
-    rates = score_rates(sums, level).clipped
+def estimate_rates(cells: CellSums, table: MetricTable, level: float) -> Estimate:
+    """Estimate all values of the groups, with Clopper-Pearson intervals of rates of true groups."""
+    rates = score_table(cells, table, level).clipped
+    sums = sum_rates(cells, [function for _, function in RATES.values()])
     effect = sums.exact_effect
     if effect is None:
         return rates
@@ -261,7 +442,11 @@ def estimate_rates(sums: RateSums, level: float) -> Estimate:
     # Weighted rows count as fewer rows (Korn and Graubard 1998).
     selected = sums.numerator / effect
     unselected = (sums.denominator - sums.numerator) / effect
-    lower, upper = find_binomial_interval(selected, unselected, level)
+    exact = find_binomial_interval(selected, unselected, level)
+    lower, upper = (
+        np.concatenate([end, scored[len(end) :]])
+        for end, scored in zip(exact, rates[2:], strict=True)
+    )
     return rates._replace(lower=lower, upper=upper)
 
 
@@ -293,7 +478,7 @@ def compare_extremes(
     one, all_pairs = score(1), score(len(names) * len(first) // 2)
     if function == "largest":
         return find_largest_difference(one, all_pairs, names, pairs)
-    if function == "mean":
+    if function == "difference":
         value, errors, lower, upper = np.transpose(
             [find_largest_difference(one, all_pairs, [name], pairs) for name in names]
         )

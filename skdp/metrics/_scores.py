@@ -353,7 +353,7 @@ def _score_group(
         denominator[:, np.newaxis],
         covariance[:, :, np.newaxis, np.newaxis],
     )
-    rates = score_rates(sums, level).clipped.select((slice(None), 0))
+    rates = score_rates(sums, level)[0].clip(0, 1).select((slice(None), 0))
     # Squared weights of the counts in the error of each metric.
     influence = (weights[0] - rates.value[:, np.newaxis, np.newaxis] * weights[1]) ** 2
     degrees = _find_degrees(influence, np.maximum(counts, 0) + variances)

@@ -254,6 +254,18 @@ class TestFairness:
         assert len(boxes) >= 3
         assert all(first.x1 < second.x0 for first, second in itertools.pairwise(boxes))
 
+    def test_panels_of_three_groups_and_two_reports_have_the_height_of_their_rows(self):
+        """All panels had the height of the largest one, so that the figure was 40 inches high."""
+        groups = np.resize(["a", "b", "c"], 60)
+        report = fairness_report(np.arange(60) % 2, np.arange(60) // 2 % 2, groups, privileged="a")
+        display = FairnessDisplay.from_reports({"one": report, "two": report})
+        display.figure_.canvas.draw()
+        heights = {axes.get_title(loc="left"): axes.get_position().height for axes in display.ax_}
+        assert heights["Differences (0 is parity)"] > 2 * heights["selection rate"]
+        assert display.figure_.get_figheight() < 20
+        assert all(axes.get_tightbbox().x0 >= 0 for axes in display.ax_)
+        plt.close("all")
+
     @pytest.mark.parametrize("values", [[0.99, 1.0], [0.0, 0.01], [0.5, 0.5], [7.0, 8.0]])
     def test_axis_fits_values(self, values):
         metrics = ["selection_rate"] * 2 if max(values) <= 1 else ["disparate_impact"] * 2

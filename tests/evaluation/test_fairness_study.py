@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -174,13 +174,41 @@ def test_several_columns_and_their_intersection_are_compared():
             found = rows_of(result, "without privacy", f"{PARITY} [{name}]")[number]
             assert found == pytest.approx(parity)
     assert result.groupby("method")["metric"].nunique().min() >= 13
-    assert result["value"].notna().all()
+    assert {f"{PARITY} [sex=f, job=farm]", f"{PARITY} [sex=m, job=farm]"} < {*result["metric"]}
+    assert f"{PARITY} [sex=m, job=shop]" not in set(result["metric"])
+    # A group of few rows may have no rate.
+    assert result.loc[~result["metric"].str.contains("="), "value"].notna().all()
 
 
 def test_text_labels_give_the_study_of_booleans():
     named = HIRED.map({True: "hired", False: "rejected"})
     expected = study(methods=["without privacy"])
     pd.testing.assert_frame_equal(study(y=named, positive_label="hired", methods=["without privacy"]), expected)
+
+
+def test_each_group_is_compared_with_the_privileged_one():
+    """A difference of -0.06 of all other groups hid -0.09 of one of them."""
+    named = HIRED.map({True: "hired", False: "rejected"})
+    options = {"sensitive_features": "job", "privileged": "clerk", "methods": ["without privacy"]}
+    own = {"accuracy_difference": lambda tp, fp, fn, tn: tp + tn}
+    result = study(y=named, positive_label="hired", metrics=own, **options)
+    matrix = pd.get_dummies(PEOPLE[["age", "hours", "sex", "job"]]).to_numpy(float)
+    for number in range(2):
+        labels, train, test = split(number)
+        model = MODEL.fit(matrix[train], labels[train])
+        predicted, scores = model.predict(matrix[test]), model.predict_proba(matrix[test])[:, 1]
+        frame = pd.DataFrame({"job": PEOPLE["job"].to_numpy()[test], "predicted": predicted})
+        frame["right"] = predicted == labels[test]
+        means = frame.groupby("job").mean()
+        for job, rows in frame.groupby("job").indices.items():
+            expected = {f"roc_auc [job={job}]": roc_auc_score(labels[test][rows], scores[rows])}
+            if job != "clerk":
+                gaps = means.loc[job] - means.loc["clerk"]
+                expected |= {f"{PARITY} [job={job}]": gaps["predicted"]}
+                expected |= {f"accuracy_difference [job={job}]": gaps["right"]}
+            found = {metric: rows_of(result, "without privacy", metric)[number] for metric in expected}
+            assert found == pytest.approx(expected)
+    assert f"{PARITY} [job=clerk]" not in set(result["metric"])
 
 
 OF_SEX = skdp.RandomizedResponseEncoder(categories={name: DOMAIN[name] for name in ("sex", "job")})
