@@ -476,8 +476,9 @@ class CentralStatistic(CentralEstimator):
             total, budget = categories.total, categories.rest
             rows = replace(rows, found=categories.placeholder)
             values = categories.count(rows)
-        bounded = self._select_bounded(rows).names
-        bounds = self._declared_bounds(bounded)
+        selected = self._select_bounded(rows)
+        bounded = selected.names
+        bounds = _bound_booleans(self._declared_bounds(bounded), selected)
         search = self._plan_search(bounded, bounds, budget)
         if search is None:
             plan = self._plan(rows, budget, bounds)
@@ -704,6 +705,16 @@ class CentralStatistic(CentralEstimator):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Draw noise, and set the fitted attributes."""
         raise NotImplementedError
+
+
+def _bound_booleans(bounds: Any, rows: Batches) -> Any:
+    """Return declared bounds with 0 and 1 as the ends of boolean columns that are not declared."""
+    is_boolean = rows.are_boolean()
+    if bounds is None or not is_boolean.any():
+        return bounds
+    ends = parse_ends(bounds, rows.names)
+    declared = np.where(np.isinf(ends), (0.0, 1.0), ends)
+    return np.where(is_boolean[:, np.newaxis], declared, ends)
 
 
 def _format_ranges(names: Sequence[Any], ranges: Floats) -> list[str]:

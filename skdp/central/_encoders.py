@@ -236,9 +236,10 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         columns without a declaration are found with a fifth of the budget: texts, whole numbers, booleans and missing
         values of many rows. All other values are the category "(other)".
     bounds : pair of float, or Domain, optional
-        The smallest and largest value of the target, from public knowledge: (0, 1) for a class that is 0 or 1; None, or
-        an end that is None, if there is none. Except for (0, 1), narrower limits are found with a fifth of the budget,
-        or a third for an open end, so wide bounds cost little. Values outside the limits are clipped.
+        The smallest and largest value of the target, from public knowledge: (0, 1) for a class that is 0 or 1, and the
+        default for booleans; None, or an end that is None, if there is none. Except for (0, 1), narrower limits are
+        found with a fifth of the budget, or a third for an open end, so wide bounds cost little. Values outside the
+        limits are clipped.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value. ``"error"`` reveals that such a value occurs.
         ``"ignore"`` excludes it from its column in `fit`, and `transform` encodes it as

@@ -684,8 +684,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         bounds, a scale is found, with up to a quarter of the budget. A Domain may declare the columns before
         `DPOneHotEncoder`. Bounds of (0, 1) leave indicators unchanged.
     classes : list, optional
-        The classes that the target may have, from public knowledge. None reads them from the target, with a
-        `PrivacyLeakWarning`.
+        The classes that the target may have, from public knowledge. None is False and True for a boolean dtype;
+        otherwise it reads them from the target, with a `PrivacyLeakWarning`.
     protect : {"record", "target"}, default="record"
         ``"record"`` protects whole records. ``"target"`` protects the values of the
         target: all columns of X and the number of rows are public, `bounds` are not

@@ -129,8 +129,8 @@ class DPCategoricalNB(NaiveBayes):
         values of columns without a declaration are found with a fifth of the budget: texts, whole numbers, booleans and
         missing values of many rows. All other values are the category "(other)".
     classes : list, optional
-        The classes that the target may have, from public knowledge. None reads them from the target, with a
-        `PrivacyLeakWarning`.
+        The classes that the target may have, from public knowledge. None is False and True for a boolean dtype;
+        otherwise it reads them from the target, with a `PrivacyLeakWarning`.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value of a column. ``"error"`` reveals that such a
         value occurs. ``"ignore"`` excludes it from its column in `fit` and from the
@@ -313,8 +313,8 @@ class DPGaussianNB(NaiveBayes):
         there is none. Narrower limits are found with a fifth of the budget, or a third for a column with an open end,
         so wide bounds cost little. Values outside the limits are clipped, in predictions as well.
     classes : list, optional
-        The classes that the target may have, from public knowledge. None reads them from the target, with a
-        `PrivacyLeakWarning`.
+        The classes that the target may have, from public knowledge. None is False and True for a boolean dtype;
+        otherwise it reads them from the target, with a `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.

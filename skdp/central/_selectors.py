@@ -59,7 +59,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         The values that a target of classes may take, from public knowledge.
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of a target that is a number, each None if it is not known. Declare either this
-        or `classes`.
+        or `classes`, unless the target has a boolean dtype.
     k : int, default=10
         The number of columns to keep; all if X has fewer.
     max_rows_per_person : int, default=1
@@ -154,19 +154,24 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         self.random_state = random_state
 
     def _select_bounded(self, rows: Batches) -> Batches:
-        return rows if self.classes is None else rows.features
+        if self.classes is not None:
+            return rows.features
+        if self.target_bounds is None and not rows.target.are_boolean().all():
+            raise ValueError(
+                "`classes` or `target_bounds` must be given, got neither. Use public "
+                "knowledge, target_bounds=(None, None), or a boolean target."
+            )
+        return rows
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         """Return the bounds of the columns `names`, with the bounds of a numeric target last."""
-        if (self.classes is None) == (self.target_bounds is None):
+        if self.classes is None:
+            return parse_all_ends(self.bounds, self.target_bounds, names)
+        if self.target_bounds is not None:
             raise ValueError(
-                "Exactly one of `classes` and `target_bounds` must be given, got "
-                f"{'none' if self.classes is None else 'both'}. Use public knowledge, "
-                "or target_bounds=(None, None)."
+                "Only one of `classes` and `target_bounds` must be given, got both."
             )
-        if self.classes is not None:
-            return super()._declared_bounds(names)
-        return parse_all_ends(self.bounds, self.target_bounds, names)
+        return super()._declared_bounds(names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Compute the sums of columns, and divide the budget among moments, class counts, choices and scores."""

@@ -275,6 +275,8 @@ class Classes:
                 "`classes` must be a list of values of the target, got str."
             )
         reason = ""
+        if classes is None and target.are_boolean().all():
+            classes = [False, True]
         if target.large is not None:
             reason = "they are not inferred from a large table. Set `classes`"
         elif classes is None:

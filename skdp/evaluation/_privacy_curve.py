@@ -6,7 +6,8 @@ import itertools
 import math
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from numbers import Integral
 from typing import Any, Self
 
@@ -28,7 +29,16 @@ from skdp.base import (
     on_one_thread,
 )
 from skdp.local import OnFitOnly, PosteriorFeatures
-from skdp.privacy import WeakGuaranteeWarning, check_epsilon
+from skdp.privacy import (
+    Mu,
+    Rho,
+    WeakGuaranteeWarning,
+    check_epsilon,
+    divide_epsilon,
+    find_private_steps,
+    parse_budget,
+    privacy_statement,
+)
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
 # Columns of the result of `privacy_curve`.
@@ -50,7 +60,7 @@ def privacy_curve(
     y: ColumnLike,
     *,
     param_name: str | None = None,
-    epsilons: Iterable[float],
+    epsilons: Iterable[float | Rho | Mu],
     scoring: Any = None,
     cv: Any = 5,
     baseline: Any = "auto",
@@ -73,10 +83,10 @@ def privacy_curve(
     y : array-like or series of shape (n_samples,)
         True targets.
     param_name : str, default=None
-        Nested name of the epsilon of the private step, such as
-        ``"columns__private__epsilon"``. If None, it is the only parameter of that name.
-    epsilons : iterable of float
-        Distinct values of epsilon, > 0.
+        Nested name of the epsilon of one step, such as ``"columns__private__epsilon"``. If None, all private steps
+        share each epsilon in proportion to their own epsilons, as in `PrivacyLedger.split`.
+    epsilons : iterable of float, Rho or Mu
+        Distinct totals of all private steps, > 0, such as ``Mu.of(guess=0.6)``.
     scoring : str, callable, list, tuple or dict, default=None
         As for `sklearn.model_selection.cross_validate`. A callable
         ``scorer(estimator, X, y)`` is called with the true test rows and returns a
@@ -99,9 +109,11 @@ def privacy_curve(
     Returns
     -------
     pandas.DataFrame
-        Columns ``epsilon, split, metric, value, n_train, n_test``, one row for each
+        Columns ``epsilon, split, metric, value, n_train, n_test, guess``, one row for each
         epsilon, split and metric. The baseline has an infinite epsilon and is first;
-        ``attrs["baseline"]`` is its name in plots.
+        ``attrs["baseline"]`` is its name in plots. ``guess`` is the largest probability of a
+        correct guess between two neighboring tables, as `privacy_statement` states it for the
+        fitted estimator; nan without a total guarantee.
 
     Raises
     ------
@@ -123,9 +135,10 @@ def privacy_curve(
     Rows have no weights, because `cross_validate` weighs no scores: a callable as
     `scoring` can read weights from a column of X. `fairness_study` takes `sample_weight`.
 
-    The ledger of the private step is charged once for each fit. It is charged once more
+    The ledger of a private step is charged once for each fit. It is charged once more
     for the test rows of a local transformer, which are released once for all scorers.
-    The baseline is fitted first, so that most errors are raised before a charge.
+    The baseline is fitted first, so that most errors are raised before a charge. The deltas of
+    the steps are not changed.
 
     Examples
     --------
@@ -154,56 +167,71 @@ def privacy_curve(
     inf    0.8
     Name: value, dtype: float64
     """
-    losses = check_epsilons(epsilons)
+    totals = _read_totals(epsilons)
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     seed = draw_seed(random_state)
-    if param_name is None:
-        param_name = _find_epsilon(estimator)
-    elif param_name not in estimator.get_params():
+    steps = {} if param_name is not None else find_private_steps(estimator)
+    if param_name is None and not steps:
+        raise ValueError(
+            "`param_name` is required unless the estimator has private steps, with the "
+            "parameters epsilon and ledger, got None."
+        )
+    if not steps and param_name not in estimator.get_params():
         raise ValueError(
             f"`param_name` must be a parameter of the estimator, got {param_name!r}."
         )
+    names = [param_name] if param_name else [f"{prefix}epsilon" for prefix in steps]
     if scoring is None:
         scoring = "accuracy" if is_classifier(estimator) else "r2"
     splits = _list_splits(estimator, y, cv)
     is_automatic = isinstance(baseline, str) and baseline == "auto"
     if is_automatic:
-        baseline = _set_epsilon(estimator, param_name, math.inf, None)
+        # Reports with an epsilon of 1e9 are equal to the true values.
+        exact = dict.fromkeys(names, 1e9)
+        baseline = _set_epsilons(estimator, exact, None, is_baseline=True)
+    parts = {
+        epsilon: divide_epsilon(steps, total) if steps else {names[0]: total}
+        for epsilon, total in totals.items()
+    }
 
     def make_task(cell: Cell) -> Any:
         """Return the delayed fit and score of one epsilon on one split."""
         epsilon, number = cell
         model = baseline
         if epsilon < math.inf:
-            fit_seed = derive_seed(seed, *cell)
-            model = _set_epsilon(estimator, param_name, epsilon, fit_seed)
+            model = _set_epsilons(estimator, parts[epsilon], derive_seed(seed, *cell))
         return delayed(_score_split)(model, X, y, splits[number], scoring, epsilon)
 
     rows = []
     # All fits of the baseline are finished before a charge.
-    for levels in ([] if baseline is None else [math.inf], losses):
+    for levels in ([] if baseline is None else [math.inf], totals):
         cells = list(itertools.product(levels, range(len(splits))))
         results = Parallel(n_jobs=n_jobs)(map(make_task, cells))
-        for cell, scores in zip(cells, results, strict=True):
-            sizes = tuple(map(len, splits[cell[1]]))
+        for cell, (scores, guess) in zip(cells, results, strict=True):
+            sizes = *map(len, splits[cell[1]]), guess
             rows += [(*cell, name, value, *sizes) for name, value in scores.items()]
-    curve = pd.DataFrame(rows, columns=COLUMNS)
+    curve = pd.DataFrame(rows, columns=[*COLUMNS, "guess"])
     curve.attrs["baseline"] = "no privacy" if is_automatic else "the baseline"
     return curve
 
 
-def _find_epsilon(estimator: Any) -> str:
-    """Return the nested name of the only parameter epsilon of an estimator."""
-    names = [
-        name for name in estimator.get_params() if name.split("__")[-1] == "epsilon"
+def _read_totals(epsilons: Any) -> dict[float, Any]:
+    """Return totals as numbers, Rho or Mu, by their epsilons; raise an error unless these are distinct."""
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        return dict.fromkeys(check_epsilons(epsilons))  # raises the error
+    totals = [
+        x if isinstance(x, Rho | Mu) else check_epsilons([x])[0] for x in epsilons
     ]
-    if len(names) != 1:
-        raise ValueError(
-            "`param_name` is required unless one step has a parameter epsilon, got "
-            f"{names}."
-        )
-    return str(names[0])
+    stated = [_state_epsilon(total) for total in totals]
+    return dict(zip(check_epsilons(stated), totals, strict=True))
+
+
+def _state_epsilon(total: float | Rho | Mu) -> float:
+    """Return the epsilon of a total; of a Rho or Mu at its delta."""
+    if not isinstance(total, Rho | Mu):
+        return total
+    return float(parse_budget(total).state_guarantee((), Fraction(0), None)["epsilon"])
 
 
 def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
@@ -218,23 +246,33 @@ def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
 @on_one_thread
 def _score_split(
     model: Any, X: Any, y: Any, split: Any, scoring: Any, epsilon: float
-) -> dict[str, float]:
-    """Fit and score a model on a split, a pair of training and test indices; return the metrics by name."""
+) -> tuple[dict[str, float], float]:
+    """Fit and score a model on a pair of training and test indices; return the metrics by name, and the guess."""
     name = scoring if isinstance(scoring, str) else "score"
     with warnings.catch_warnings():
         if epsilon == math.inf:
             # The user did not choose the large epsilon of the baseline.
             warnings.simplefilter("ignore", WeakGuaranteeWarning)
         result = cross_validate(
-            model, X, y, cv=[split], scoring=scoring, error_score="raise"
+            model,
+            X,
+            y,
+            cv=[split],
+            scoring=scoring,
+            error_score="raise",
+            return_estimator=epsilon < math.inf,
         )
+    guess = math.nan
+    if epsilon < math.inf:
+        total = privacy_statement(result["estimator"][0]).total
+        guess = math.nan if total is None else total.guess_probability
     # cross_validate also returns times, and names a single score "test_score".
     scores = {}
     for key, values in result.items():
         if key.startswith("test_"):
             key = key.removeprefix("test_")
             scores[name if key == "score" else key] = float(values[0])
-    return scores
+    return scores, guess
 
 
 def derive_seed(seed: int | None, epsilon: float, *numbers: int) -> int | None:
@@ -247,14 +285,17 @@ def derive_seed(seed: int | None, epsilon: float, *numbers: int) -> int | None:
     return int(sequence.generate_state(1)[0])
 
 
-def _set_epsilon(
-    estimator: Any, param_name: str, epsilon: float, seed: int | None
+def _set_epsilons(
+    estimator: Any,
+    epsilons: Mapping[Any, Any],
+    seed: int | None,
+    *,
+    is_baseline: bool = False,
 ) -> Any:
-    """Return a clone with another epsilon and seed; inf is the baseline without a ledger."""
+    """Return a clone with other epsilons, by name, and another seed; the baseline has no ledger."""
     model = clone(estimator)
     params = model.get_params()
-    # Reports with an epsilon of 1e9 are equal to the true values.
-    changes: dict[str, Any] = {param_name: min(epsilon, 1e9)}
+    changes = dict(epsilons)
     for name in params:
         prefix, _, parameter = name.rpartition("__")
         prefix = f"{prefix}__" if prefix else ""
@@ -264,19 +305,26 @@ def _set_epsilon(
             # noise.
             name_hash = zlib.crc32(name.encode())
             changes[name] = None if seed is None else (seed ^ name_hash) % (1 << 32)
-        elif parameter == "ledger" and epsilon == math.inf:
+        elif parameter == "ledger" and is_baseline:
             changes[name] = None
     model.set_params(**changes)
-    # The step with the epsilon, or the skdp wrapper around it, releases rows.
+    for name in epsilons:
+        _cache_release(model, name)
+    return model
+
+
+def _cache_release(model: Any, param_name: str) -> None:
+    """Replace the step with an epsilon by a step that releases the same rows once, if it releases rows."""
+    params = model.get_params()
     owner = param_name.rpartition("__")[0]
+    # The skdp wrapper around the step releases its rows.
     parent = owner.rpartition("__")[0]
-    if isinstance(model.get_params().get(parent), PosteriorFeatures | OnFitOnly):
+    if isinstance(params.get(parent), PosteriorFeatures | OnFitOnly):
         owner = parent
-    step = model.get_params().get(owner)
+    step = params.get(owner)
     is_released = hasattr(step, "transform") and getattr(step, "protects_rows", True)
     if is_released and not isinstance(step, NOT_REPEATED):
         model.set_params(**{owner: CachedRelease(step)})
-    return model
 
 
 class CachedRelease(MetaEstimatorMixin, BaseEstimator):
@@ -286,6 +334,11 @@ class CachedRelease(MetaEstimatorMixin, BaseEstimator):
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
+
+    @property
+    def guarantee_(self) -> Any:
+        """The guarantee of the transformer."""
+        return self.transformer_.guarantee_
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit a clone of the transformer."""
@@ -340,9 +393,9 @@ def compare_to_baseline(
     -------
     pandas.DataFrame
         One row for each metric and epsilon, and for each method and encoder of a study,
-        with the columns ``metric, epsilon, difference, std_error, lower, upper, n_pairs``
-        and 95 % intervals. The difference is the mean over the ``n_pairs`` splits in
-        which both scores are finite. If there are fewer than two such splits,
+        with the columns ``metric, epsilon, difference, std_error, lower, upper, n_pairs``,
+        for a `privacy_curve` also ``guess``, and 95 % intervals. The difference is the mean over
+        the ``n_pairs`` splits in which both scores are finite. If there are fewer than two such splits,
         ``std_error``, ``lower`` and ``upper`` are nan.
 
     Raises
@@ -429,6 +482,9 @@ def summarize_splits(curve: pd.DataFrame) -> pd.DataFrame:
         table["mean"], table["std_error"], 0.95
     )
     columns = ["mean", "std_error", "lower", "upper", "n_pairs"]
+    if "guess" in curve:
+        table["guess"] = grouped["guess"].max()
+        columns.append("guess")
     return table.rename(columns={"count": "n_pairs"})[columns].reset_index()
 
 

@@ -362,7 +362,8 @@ class PrivacyCurveDisplay(PanelDisplay):
 
     Use `from_curve` to create the display. Points are means over the splits with 95 %
     intervals, as in `compare_to_baseline`. Dashed lines are means without an epsilon,
-    such as of the baseline. Scores that are not finite are excluded.
+    such as of the baseline. Scores that are not finite are excluded. Below each epsilon of
+    `privacy_curve` are the right guesses of 100 of an attacker.
 
     Parameters
     ----------
@@ -533,12 +534,18 @@ def _draw_metric(axes: Any, table: pd.DataFrame, styles: dict[Any, Any]) -> None
             if is_limit and np.isfinite(mean).all():
                 axes.axhline(mean.item(), color=style["color"], ls="--", lw=1.2)
     # Only the values of epsilon that were computed are labeled.
-    ticks = {epsilon: f"{epsilon:g}" for epsilon in epsilons}
+    ticks = {epsilon: f"{epsilon:.3g}" for epsilon in epsilons}
+    label = "epsilon (smaller is more private)"
+    if "guess" in table and table["guess"].notna().any():
+        guesses = table.groupby("epsilon")["guess"].max().dropna()
+        for epsilon, guess in guesses.items():
+            ticks[epsilon] += f"\n{100 * guess:.1f}"
+        label = "epsilon, and right guesses of 100 (50 without the release)"
     if np.isinf(table["epsilon"]).any():
         ticks[right] = "none"
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.minorticks_off()
-    axes.set_xlabel("epsilon (smaller is more private)")
+    axes.set_xlabel(label)
 
 
 # Titles of the panels of comparisons, and the value of each that means parity.

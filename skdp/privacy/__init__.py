@@ -31,6 +31,8 @@ from skdp.privacy.guarantees._losses import pure_mu as pure_mu
 from skdp.privacy.guarantees._report_pair import ReportPair as ReportPair
 from skdp.privacy.guarantees._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy.ledger._book import BudgetExceeded
+from skdp.privacy.ledger._division import divide_epsilon as divide_epsilon
+from skdp.privacy.ledger._division import find_private_steps as find_private_steps
 from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.ledger._server_book import is_database_text as is_database_text
 from skdp.privacy.ledger._server_book import is_server_address as is_server_address

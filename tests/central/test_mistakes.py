@@ -124,7 +124,7 @@ def test_names_of_a_column_transformer_are_explained():
         ("DPRidge", {"alpha": "1"}, "`alpha` must be a number, got str"),
         ("DPRidge", {"alpha": -1}, "`alpha` must be a finite number >= 0, got -1"),
         ("DPRidge", {"epsilon": RHO, "delta": 1e-6}, "`delta` must be 0"),
-        ("DPSelectKBest", {"classes": None}, "one of `classes` and `target_bounds`"),
+        ("DPSelectKBest", {"classes": None}, "`classes` or `target_bounds` must be given, got neither"),
         ("DPSelectKBest", {"target_bounds": (0, 2)}, "one of `classes` and `target_bounds`"),
         ("DPSelectKBest", {"k": 0}, "`k` must be"),
         *(("DPPCA", {"n_components": x}, "n_components") for x in (3, 0, 1.5, "mle")),
@@ -164,6 +164,13 @@ def test_labels_without_declared_classes_must_not_be_missing(name, dtype):
     # Without a dtype, pandas 3 reads text as "str".
     labels = pd.Series(Y.map({0: None, 1: "yes", 2: "no"}).tolist(), dtype=dtype, name="y")
     refuse(name, EVERY[name][1], "y must not have missing labels", labels, classes=None)
+
+
+@pytest.mark.filterwarnings("ignore:The noise is about as large:UserWarning")
+@pytest.mark.parametrize("name", ["DPLogisticRegression", "DPGaussianNB"])
+def test_boolean_target_of_one_class_has_both_classes(name):
+    fitted = make_estimator(name, classes=None).fit(EVERY[name][1], Y == Y)
+    assert fitted.classes_.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

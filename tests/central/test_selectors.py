@@ -38,6 +38,14 @@ def test_selection_with_little_noise_equals_scikit_learn(delta):
     assert np.allclose(found.scores_[[1, 4]], correlations, atol=0.03)  # clipped
 
 
+def test_boolean_target_needs_no_declaration():
+    target = TARGET > 0
+    found = DPSelectKBest(50.0, k=2, random_state=0).fit(TABLE, target)
+    assert found.bounds_[-1].tolist() == [0, 1]
+    declared = DPSelectKBest(50.0, k=2, classes=[False, True], random_state=0).fit(TABLE, target)
+    assert set(found.ranking_) == set(declared.ranking_) == {1, 4}
+
+
 def test_choice_covers_scores_that_change_in_opposite_directions():
     """A row increases the score of one column and decreases the score of the other one, each by the most."""
     target = 0.5 + 0.1 * np.tile([-1.0, 1.0], 200)

@@ -71,3 +71,6 @@ def test_a_class_needs_no_narrower_limits():
     assert "limits" not in fitted.guarantee_.mechanism
     found = encoder(20.0, bounds=None).fit(WORDS, ILL)
     assert found.encodings_[0][1] == pytest.approx(ILL[WORDS["job"] == "nurse"].mean(), abs=0.1)
+    boolean = encoder(20.0, bounds=None).fit(WORDS, ILL.astype(bool))
+    assert "limits" not in boolean.guarantee_.mechanism
+    assert boolean.bounds_.tolist() == [[0, 1]]

@@ -213,6 +213,7 @@ class TestCurves:
         curve = privacy_curve(model, people, [0, 1] * 5, epsilons=[1.0], cv=2, baseline=baseline, random_state=0)
         display = PrivacyCurveDisplay.from_curve(curve, kind="difference")
         assert display.ax_[0].get_ylabel() == f"difference from\n{name}"
+        assert texts(display.ax_[0].get_xticklabels())[0] == "1\n73.1"  # right guesses of 100
         assert texts(PrivacyCurveDisplay.from_curve(curve).figure_.legends[0].get_texts())[1] == name
 
 

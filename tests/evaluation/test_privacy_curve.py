@@ -1,7 +1,6 @@
 """Privacy curves: every score equals a loop, with one release for all scorers."""
 
 import math
-import re
 import warnings
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skdp
 from skdp.evaluation import PrivacyCurveDisplay, compare_to_baseline, privacy_curve
+from skdp.privacy import Mu, gaussian_epsilon
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -102,7 +102,7 @@ class TestScores:
                 area = roc_auc_score(y[test], model[-1].decision_function(encoded))
                 expected += [(epsilon, split, "accuracy", right, 120, 120)]
                 expected += [(epsilon, split, "roc_auc", area, 120, 120)]
-        pd.testing.assert_frame_equal(result, pd.DataFrame(expected, columns=COLUMNS))
+        pd.testing.assert_frame_equal(result[COLUMNS], pd.DataFrame(expected, columns=COLUMNS))
 
     def test_test_rows_are_true_within_onfitonly(self):
         inner = skdp.OnFitOnly(skdp.RandomizedResponseEncoder(categories=DOMAIN))
@@ -232,11 +232,58 @@ def test_epsilon_of_the_only_private_step_is_found():
     pd.testing.assert_frame_equal(curve(wrapped, param_name=None), named)
 
 
-@pytest.mark.parametrize("estimator", [LogisticRegression(), pipeline(classifier=skdp.DPLogisticRegression())])
-def test_epsilon_of_no_or_several_steps_raises(estimator):
-    names = [name for name in estimator.get_params() if name.endswith("epsilon")]
-    with pytest.raises(ValueError, match=re.escape(f"unless one step has a parameter epsilon, got {names}")):
-        curve(estimator, param_name=None)
+@pytest.mark.filterwarnings("ignore:The (noise|limits):UserWarning")
+class TestTotals:
+    """All private steps share a total, whose guess is the one of the statement."""
+
+    def scaled(self, first=1.0, second=3.0, **ledger):
+        """Return a scaler and a model that get a quarter and three quarters of a total."""
+        return make_pipeline(
+            skdp.DPStandardScaler(first, bounds=(-4, 4), **ledger),
+            skdp.DPLogisticRegression(second, classes=["no", "yes"], **ledger),
+        )
+
+    def totals(self, model, epsilons, **parameters):
+        X, y = table()
+        return curve(model, (X[["number"]], y), param_name=None, epsilons=epsilons, **parameters)
+
+    def test_steps_share_a_total(self):
+        ledger = skdp.PrivacyLedger(epsilon=10.0, delta=1e-5)
+        result = self.totals(self.scaled(ledger=ledger), [0.4, 2.0])
+        assert ledger.charges()["epsilon"].tolist() == pytest.approx([0.1, 0.3] * 2 + [0.5, 1.5] * 2)
+        X, y = table()
+        fitted = self.scaled(0.5, 1.5).fit(X[["number"]], y)
+        stated = skdp.privacy_statement(fitted).total
+        guesses = result.groupby("epsilon")["guess"].first()
+        assert guesses[2.0] == stated.guess_probability
+        assert 0.5 < guesses[0.4] < guesses[2.0]
+        assert result.loc[np.isinf(result["epsilon"]), "guess"].isna().all()
+        assert compare_to_baseline(result)["guess"].tolist() == guesses[[0.4, 2.0]].tolist()
+
+    def test_totals_in_mu_have_their_guess(self):
+        ledger = skdp.PrivacyLedger(guess=0.7)
+        result = self.totals(self.scaled(ledger=ledger), [Mu.of(guess=0.6)], cv=[(np.arange(120), np.arange(120, 240))])
+        assert ledger.balance().loc["spent", "guess"] == pytest.approx(0.6)
+        (epsilon,) = set(result["epsilon"]) - {math.inf}
+        assert epsilon == pytest.approx(gaussian_epsilon(Mu.of(guess=0.6).mu, 1e-6))
+        assert values(result, "accuracy", epsilon)
+        assert result["guess"].max() == pytest.approx(0.6)
+
+    def test_reports_have_the_guess_of_their_release(self):
+        encoder = skdp.RandomizedResponseEncoder(categories={"group": DOMAIN["group"]})
+        X, y = table()
+        model = make_pipeline(encoder, OneHotEncoder(), LogisticRegression())
+        result = curve(model, (X[["group"]], y), param_name=None, epsilons=[2.0])
+        assert result["guess"].max() == pytest.approx(1 / (1 + math.exp(-2)))
+
+    def test_unprotected_columns_have_no_guess(self):
+        model = make_pipeline(skdp.DPStandardScaler(bounds=(-4, 4)), LogisticRegression())
+        assert self.totals(model, [2.0])["guess"].isna().all()
+
+
+def test_estimator_without_private_steps_raises():
+    with pytest.raises(ValueError, match="`param_name` is required unless the estimator has private steps"):
+        curve(LogisticRegression(), param_name=None)
 
 
 @pytest.mark.parametrize(

@@ -432,8 +432,8 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         knowledge; None, or an end that is None, if there is none: limits are then found with a third of the budget.
         Values outside belong to the outer bins. Bounds 100 times too wide cost little.
     classes : list, optional
-        The classes that the target may have, from public knowledge. None reads them from the target, with a
-        `PrivacyLeakWarning`.
+        The classes that the target may have, from public knowledge. None is False and True for a boolean dtype;
+        otherwise it reads them from the target, with a `PrivacyLeakWarning`.
     monotonic_cst : mapping of column name to int, or array-like of int of shape (n_features,), optional
         Direction of the function of each column, as in `sklearn.ensemble.HistGradientBoostingRegressor`: 1 for
         increasing, -1 for decreasing, 0 (the default of a mapping) for any function. The columns require an order:

@@ -24,6 +24,7 @@ from skdp.tables import (
     is_frame,
     is_missing,
     read_key,
+    type_of_column,
     wrap_table,
 )
 
@@ -92,6 +93,10 @@ class Batches:
         """The last column."""
         table = Table(self.names[-1:], self.table.columns[-1:], self.table.native)
         return replace(self, table=table)
+
+    def are_boolean(self) -> Mask:
+        """Return True for columns with a boolean dtype."""
+        return np.array([type_of_column(x) == "boolean" for x in self.table.columns])
 
     def add_found(self, declared: Any) -> Any:
         """Add the categories that are found to the declared values of a parameter."""

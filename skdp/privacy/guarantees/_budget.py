@@ -123,9 +123,13 @@ class _ConcentratedBudget:
             budget, with the same delta.
         """
         n = check_size(n, min_val=1, max_val=None, name="n")
-        if n == 1:
+        return self._take(Fraction(1, n))
+
+    def _take(self, fraction: Fraction) -> Self:
+        """Return a part of the budget, rounded down such that all parts add up to at most this budget."""
+        if fraction == 1:
             return self
-        number = self._from_amount(self.amount / n)
+        number = self._from_amount(self.amount * fraction)
         return type(self)(**{self.name: number, "delta": self.delta})
 
 

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -20,22 +21,31 @@ from skdp.privacy._formats import (
     format_row,
     format_text,
 )
-from skdp.privacy.guarantees._budget import Mu
+from skdp.privacy.guarantees._budget import Mu, Rho
 from skdp.privacy.guarantees._guarantee import (
     PrivacyGuarantee,
     Relation,
     join_names,
 )
 from skdp.privacy.ledger._book import (
+    STATED_DELTA,
     Account,
     Book,
+    BudgetExceeded,
     FileBook,
     Sums,
     get_amounts,
     round_down,
     to_float,
 )
+from skdp.privacy.ledger._division import (
+    check_parts,
+    divide_delta,
+    divide_epsilon,
+    find_private_steps,
+)
 from skdp.privacy.ledger._server_book import ServerBook, is_server_address
+from skdp.randomness import check_size
 
 _COLUMNS = "title epsilon delta rho relation unit trust scope mechanism secure time"
 
@@ -376,6 +386,64 @@ class PrivacyLedger:
         vars(ledger).update(vars(self) | {"_title": title})
         return ledger
 
+    def split(self, estimator: Any, *, n_fits: int = 1) -> dict[str, Any]:
+        """Divide the remaining budget among the private steps of a pipeline, as parameters for its `set_params`.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Pipeline, search or other estimator with steps of the central model that have the parameters `epsilon` and
+            `ledger`. The parts are in proportion to the epsilons of the steps, so equal by default, and the parts of
+            delta in proportion to their deltas. A budget of rho or mu is divided into `Rho` or `Mu`.
+        n_fits : int, default=1
+            Number of fits that the budget is for: one per fold in a cross-validation, and candidates times folds, plus
+            1, in a search.
+
+        Returns
+        -------
+        dict
+            The parameters `epsilon`, `ledger` and, where it is not 0, `delta` of each step, by nested name.
+
+        Raises
+        ------
+        BudgetExceeded
+            If nothing is left.
+        TypeError, ValueError
+            If no step is private, a step does not accept its part or is local, or the ledger has another relation.
+
+        Notes
+        -----
+        **Privacy.** Nothing is charged: each fit of a step charges its part. Steps that read no value, such as an
+        encoder with declared categories, get no part.
+
+        Examples
+        --------
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skdp import DPLogisticRegression, DPStandardScaler, PrivacyLedger
+        >>> ledger = PrivacyLedger(1.0, delta=1e-6)
+        >>> model = make_pipeline(DPStandardScaler(), DPLogisticRegression(epsilon=3.0))
+        >>> parts = ledger.split(model)
+        >>> [(name, part) for name, part in parts.items() if name.endswith("epsilon")]
+        [('dpstandardscaler__epsilon', 0.25), ('dplogisticregression__epsilon', 0.75)]
+        >>> model = model.set_params(**parts)
+        """
+        n_fits = check_size(n_fits, min_val=1, max_val=None, name="n_fits")
+        found = find_private_steps(estimator)
+        steps = {x: step for x, step in found.items() if not _is_free(step)}
+        if not steps:
+            raise ValueError(
+                "`estimator` must have steps with the parameters epsilon and ledger, got "
+                f"{type(estimator).__name__} without one that uses a budget."
+            )
+        account = self._book.account()
+        parts: dict[str, Any] = {f"{prefix}ledger": self for prefix in steps}
+        parts |= divide_epsilon(steps, _divide_remaining(account, n_fits))
+        if account.epsilon is not None:
+            left = max(account.remaining()["delta"], Fraction(0))
+            parts |= divide_delta(steps, Fraction(left) / n_fits)
+        check_parts(steps, parts, account)
+        return parts
+
     def _add_title(self, title: str) -> str:
         """Return the name of a release with the title of the ledger before it."""
         return f"{self._title}: {title}" if self._title else title
@@ -465,6 +533,27 @@ class PrivacyLedger:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def _is_free(step: Any) -> bool:
+    """Return True if `fit` of a step uses no budget, such as with declared categories."""
+    planned = step._planned_guarantee()
+    return planned is not None and not (planned.epsilon or planned.delta)
+
+
+def _divide_remaining(account: Account, n_fits: int) -> Fraction | Rho | Mu:
+    """Return the remaining budget of one of several fits, as a number, Rho or Mu."""
+    (name, left), *_ = account.remaining().items()
+    if left <= 0:
+        raise BudgetExceeded(
+            "The ledger has no budget left to divide. Use a ledger with a larger budget."
+        )
+    part = Fraction(left) / n_fits
+    if name == "epsilon":
+        return part
+    if name == "rho":
+        return Rho(Rho._from_amount(part), STATED_DELTA)
+    return Mu(Mu._from_amount(part), STATED_DELTA)
 
 
 def _describe_charge(

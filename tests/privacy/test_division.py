@@ -1,0 +1,104 @@
+"""Parts of a budget for the private steps of a pipeline: exact sums over all fits, and errors before a charge."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import skdp
+from skdp.privacy import Mu, Rho
+
+
+def table(n=120):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"job": rng.choice(["a", "b"], n), "age": rng.normal(40, 9, n), "pay": rng.normal(9, 2, n)})
+    return X, rng.random(n) < np.where(X["job"] == "a", 0.8, 0.2)
+
+
+def pipeline(**model):
+    """Return a pipeline with nothing declared, five private steps and an encoder that reads no value."""
+    text, numbers = make_column_selector(dtype_exclude="number"), make_column_selector(dtype_include="number")
+    columns = make_column_transformer(
+        (skdp.DPTargetEncoder(delta=1e-6), text),
+        (skdp.DPOneHotEncoder(categories={"job": ["a", "b"]}), ["job"]),
+        (make_pipeline(skdp.DPSimpleImputer(), skdp.DPStandardScaler()), numbers),
+    )
+    return make_pipeline(columns, skdp.DPSelectKBest(k=2), skdp.DPLogisticRegression(**model))
+
+
+def only(parts, parameter):
+    return {name.split("__")[-2]: x for name, x in parts.items() if name.endswith(f"__{parameter}")}
+
+
+def test_parts_are_in_proportion_to_own_epsilons_and_deltas():
+    parts = skdp.PrivacyLedger(1.2, delta=1e-5).split(pipeline(epsilon=2.0, delta=3e-6), n_fits=2)
+    steps = ["dptargetencoder", "dpsimpleimputer", "dpstandardscaler", "dpselectkbest", "dplogisticregression"]
+    epsilons = dict.fromkeys(steps, pytest.approx(0.1)) | {"dplogisticregression": pytest.approx(0.2)}
+    assert only(parts, "epsilon") == epsilons
+    assert only(parts, "delta") == {
+        "dptargetencoder": pytest.approx(1.25e-6), "dplogisticregression": pytest.approx(3.75e-6)
+    }  # fmt: skip
+    assert list(only(parts, "ledger")) == steps
+
+
+@pytest.mark.filterwarnings("ignore:(The limits|No value|The noise):UserWarning")
+@pytest.mark.parametrize("budget", [{"epsilon": 0.7, "delta": 1e-5}, {"guess": 0.6}, {"rho": 0.01}])
+def test_search_and_cross_validation_spend_the_whole_budget(budget):
+    X, y = table()
+    ledger = skdp.PrivacyLedger(**budget)
+    model, grid = pipeline(), {"dpselectkbest__k": [2]}
+    if not ledger.delta:
+        X, model, grid = X[["age"]], make_pipeline(skdp.DPStandardScaler(), LogisticRegression()), {}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise")
+    search.set_params(**ledger.split(search, n_fits=3)).fit(X, y)
+    charges = ledger.charges()
+    assert len(charges) == 3 * charges["title"].nunique()
+    assert ledger.remaining().epsilon < 1e-3
+    with pytest.raises(skdp.BudgetExceeded):
+        cross_val_score(search.best_estimator_, X, y, cv=2, error_score="raise")
+    assert len(ledger.charges()) == len(charges)
+
+
+def test_parts_of_the_remaining_budget():
+    ledger = skdp.PrivacyLedger(1.0, delta=1e-6)
+    ledger.charge(skdp.PrivacyGuarantee(0.4, relation="add_remove", trust="central"), "earlier")
+    scaler = skdp.DPStandardScaler()
+    assert ledger.split(scaler)["epsilon"] == pytest.approx(0.6)
+    ledger.charge(skdp.PrivacyGuarantee(0.6, relation="add_remove", trust="central"), "earlier")
+    with pytest.raises(skdp.BudgetExceeded, match="no budget left to divide"):
+        ledger.split(scaler)
+    mu = skdp.PrivacyLedger(mu=0.5).split(make_pipeline(skdp.DPMinMaxScaler(), skdp.DPStandardScaler()))
+    assert [type(part) for part in only(mu, "epsilon").values()] == [Mu, Mu]
+    assert isinstance(skdp.PrivacyLedger(rho=0.5).split(scaler)["epsilon"], Rho)
+    assert scaler.get_params() == skdp.DPStandardScaler().get_params()  # unchanged
+
+
+LEDGER = skdp.PrivacyLedger(1.0, delta=1e-6)
+PLAIN = skdp.PrivacyLedger(1.0)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "estimator", "error", "message"),
+    [
+        (LEDGER, "model", TypeError, "`estimator` must be an estimator, got str"),
+        (LEDGER, LogisticRegression(), ValueError, "got LogisticRegression without one that uses a budget"),
+        (LEDGER, skdp.DPOneHotEncoder(categories={"a": [1]}), ValueError, "without one that uses a budget"),
+        (LEDGER, skdp.RandomizedResponseEncoder(), ValueError, "private steps of the central model, got Randomized"),
+        (PLAIN, pipeline(), ValueError, "`delta` of DPTargetEncoder, DPLogisticRegression must be 0 for a ledger"),
+        (skdp.PrivacyLedger(mu=1.0), pipeline(), ValueError, "DPTargetEncoder: `delta` must be 0.0 .*epsilon=..., del"),
+        (skdp.PrivacyLedger(1.0, relation="replace"), skdp.DPMean(), ValueError, "must have relation='add_remove'"),
+        (LEDGER, make_pipeline(skdp.DPMean(), skdp.DPStandardScaler(Mu(1, 1e-6))), ValueError, "must be all numbers"),
+    ],
+)  # fmt: skip
+def test_invalid_split_raises(ledger, estimator, error, message):
+    with pytest.raises(error, match=message):
+        ledger.split(estimator)
+    assert ledger.charges().empty
+
+
+def test_invalid_number_of_fits_raises():
+    with pytest.raises(ValueError, match="`n_fits` must be at least 1, got 0"):
+        LEDGER.split(skdp.DPMean(), n_fits=0)
