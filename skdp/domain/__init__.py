@@ -27,6 +27,7 @@ from skdp.domain._domain import add_guarantee as add_guarantee
 from skdp.domain._domain import check_closed as check_closed
 from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import guarantee_fields as guarantee_fields
+from skdp.domain._expressions import Expression as Expression
 from skdp.domain._found_categories import OTHER as OTHER
 from skdp.domain._found_categories import FoundCategories as FoundCategories
 from skdp.domain._found_categories import read_texts as read_texts

@@ -28,6 +28,7 @@ from skdp.domain._attributes import (
 )
 from skdp.domain._column_drafts import check_draft, draft_columns
 from skdp.domain._expressions import (
+    Expression,
     Operand,
     declare_operand,
     parse_constraints,
@@ -571,6 +572,22 @@ class Domain(Mapping[Any, Categories | Interval]):
             is_true = constraint.evaluate(get_operand).to_truth()
             marked.append(is_true == constraint.counts)
         return np.array(marked)
+
+    def _list_read(self, expression: Expression) -> list[Any]:
+        """List the columns that an expression reads, directly or through derived columns."""
+        read = set(expression.columns)
+        for name in reversed(self._derived):
+            if name in read:
+                read |= self._derived[name].columns
+        return [name for name in self.columns if name in read]
+
+    def _list_limits(self, column: Any) -> list[tuple[float, bool]]:
+        """List the numbers with which constraints compare a column, with True for a limit after the number."""
+        expressions = [*self._constraints, *self._derived.values()]
+        limits = [limit for expression in expressions for limit in expression.limits]
+        return [
+            (number, is_after) for name, number, is_after in limits if name == column
+        ]
 
     def add_derived(self, X: Any) -> Any:
         """Add the derived columns to a table, or replace them.

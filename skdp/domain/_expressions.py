@@ -189,6 +189,32 @@ class Expression:
             )
         self._tree, self.counts = event, True
 
+    @property
+    def limits(self) -> list[tuple[Any, float, bool]]:
+        """The numbers with which columns are compared: the column, the number, and True for a limit after it."""
+        limits = []
+        for node in ast.walk(self._tree):
+            if not isinstance(node, ast.Compare):
+                continue
+            parts = pairwise([node.left, *node.comparators])
+            for op, (left, right) in zip(node.ops, parts, strict=True):
+                is_swapped = isinstance(right, ast.Name)
+                name, number = (right, left) if is_swapped else (left, right)
+                try:
+                    value = ast.literal_eval(number)
+                except (ValueError, TypeError):
+                    continue
+                if not isinstance(name, ast.Name) or not isinstance(value, int | float):
+                    continue
+                # For "45 >= age" and "age <= 45", 45 is the last number of its part.
+                after = (ast.GtE, ast.Lt) if is_swapped else (ast.LtE, ast.Gt)
+                is_equality = isinstance(op, ast.Eq | ast.NotEq)
+                if is_equality or isinstance(op, after):
+                    limits.append((name.id, value, True))
+                if is_equality or not isinstance(op, after):
+                    limits.append((name.id, value, False))
+        return limits
+
     def check(self, operands: Mapping[Any, Operand]) -> Operand:
         """Check the names and types of an expression on columns without rows, and return its result.
 

@@ -18,6 +18,7 @@ from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._synthetic_rows import (
     DrawnRows,
     Ranks,
+    constrains_numbers,
     draw_numbers,
     draw_valid,
     learn_ranks,
@@ -28,6 +29,7 @@ from skdp.synthesis.measure import (
     EventColumns,
     Histories,
     fit_counts,
+    structure_of,
 )
 from skdp.synthesis.model import Elimination, Marginal
 from skdp.synthesis.private._linked_tables import PERSON_WEIGHT, name_number
@@ -165,8 +167,10 @@ class EventModel:
     def _fit(self, simulated: list[Marginal], max_cells: int) -> EventModel:
         """Fit the model to the noisy counts, and to simulated marginals as far as the model still has few cells."""
         counts = self.fitted.counts
-        structure = self.columns.structure
+        columns = self.columns
+        structure = structure_of(columns.domain, max_cells, columns.given)
         cliques = {marginal.clique for marginal in counts.marginals}
+        cliques.update(clique for clique, _ in structure.masks)
         graph = Elimination(structure.sizes, cliques, structure.given)
         max_total = CLIQUES_PER_MODEL * max_cells
         added = [m for m in simulated if graph.add(m.clique, max_cells, max_total)]
@@ -330,17 +334,29 @@ class EventModel:
         def draw(persons: Indices, given: list[Codes] = given) -> DrawnRows:
             """Draw an event of each of some persons, given codes or nothing."""
             values = {n_events + index: c[persons] for index, c in enumerate(given)}
-            drawn = self.fitted.counts.model.sample(persons.size, rng, values)
+            model = self.fitted.counts.model
+            return draw_within(persons, [*model.sample(persons.size, rng, values)])
+
+        def redraw(persons: Indices, events: DrawnRows) -> DrawnRows:
+            """Draw the numbers of events within their bins again."""
+            codes = [*events.codes[-n_events:], *(c[persons] for c in given)]
+            return draw_within(persons, codes)
+
+        def draw_within(persons: Indices, drawn: list[Codes]) -> DrawnRows:
+            """Draw the numbers of events of some persons within bins, given the codes of all columns."""
             within = {}
             if ranks is not None:
                 known = {n_events + c: p[persons] for c, p in positions.items()}
                 within = ranks.draw(drawn, rng, known)
-            codes, shapes = list(drawn[:n_events]), self.fitted.counts.shapes
+            codes, shapes = drawn[:n_events], self.fitted.counts.shapes
             events = draw_numbers(event_domain, codes, rng, shapes, within)
             events.numbers.update({(POSITION, c): p for c, p in within.items()})
             return people.take(persons).join(events, joint)
 
-        events, invalid = draw_valid(draw, reject, people.n_rows)
+        has_numbers = constrains_numbers(joint, event_domain.columns)
+        events, invalid = draw_valid(
+            draw, reject, people.n_rows, redraw if has_numbers else None
+        )
         if invalid.size:
             # Noise may leave no valid value beside the history or the number of events.
             redrawn, lost = draw_valid(

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Indices
+from skdp._arrays import Codes
 from skdp.domain import Domain, Interval
 from skdp.synthesis.answers._synthetic_rows import (
     DrawnRows,
     Ranks,
+    constrains_numbers,
     draw_numbers,
     draw_valid,
     find_invalid,
@@ -84,14 +85,18 @@ class FittedTable:
         """Draw n rows that satisfy all constraints; `template` has the library in which these are evaluated."""
         counts, template = self.counts, template or self.template
 
-        def draw(indices: Indices) -> DrawnRows:
-            """Draw as many rows as there are indices."""
-            codes = counts.model.sample(indices.size, rng)
-            positions = None if self._ranks is None else self._ranks.draw(codes, rng)
-            return draw_numbers(self.domain, list(codes), rng, counts.shapes, positions)
+        def draw_within(codes: Sequence[Codes]) -> DrawnRows:
+            """Draw numbers within bins."""
+            ranks, shapes = self._ranks, counts.shapes
+            positions = None if ranks is None else ranks.draw(codes, rng)
+            return draw_numbers(self.domain, list(codes), rng, shapes, positions)
 
+        has_numbers = constrains_numbers(self.domain, self.domain.columns)
         rows, invalid = draw_valid(
-            draw, lambda _, drawn: find_invalid(template, drawn), n
+            lambda indices: draw_within([*counts.model.sample(indices.size, rng)]),
+            lambda _, drawn: find_invalid(template, drawn),
+            n,
+            (lambda _, drawn: draw_within(drawn.codes)) if has_numbers else None,
         )
         valid = np.delete(np.arange(n), invalid)
         if invalid.size and valid.size == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,9 @@ from skdp.tables import (
 
 MAX_ROUNDS = 200
 """Largest number of times that rows which violate a constraint are drawn again."""
+
+MAX_NUMBER_ROUNDS = 20
+"""Largest number of these times for numbers within bins alone, which keep the frequencies of values and bins."""
 
 MIN_RANK_DISTANCE = 1e-9
 """Smallest distance of ranks from 0, from 1 and from each other, so that normal scores are finite."""
@@ -141,7 +144,7 @@ class Ranks:
 
     def draw(
         self,
-        rows: Codes,
+        rows: Sequence[Codes] | Codes,
         rng: np.random.Generator,
         given: Mapping[int, Floats] | None = None,
     ) -> dict[int, Floats]:
@@ -164,7 +167,7 @@ class Ranks:
         positions = np.clip((ndtr(scores) - low) / (high - low), 0, np.nextafter(1, 0))
         return dict(zip(self.columns, positions, strict=True))
 
-    def _find_limits(self, rows: Codes) -> tuple[Floats, Floats]:
+    def _find_limits(self, rows: Sequence[Codes] | Codes) -> tuple[Floats, Floats]:
         """Return the ranks at the lower and upper edges of the bins of each row; each of shape (n_columns, n_rows).
 
         A missing value may have any rank from 0 to 1.
@@ -285,6 +288,7 @@ def draw_valid(
     draw: Callable[[Indices], DrawnRows],
     find_invalid: Callable[[Indices, DrawnRows], Mask],
     n: int,
+    redraw: Callable[[Indices, DrawnRows], DrawnRows] | None = None,
 ) -> tuple[DrawnRows, Indices]:
     """Draw rows until all of them satisfy constraints.
 
@@ -296,6 +300,9 @@ def draw_valid(
         Called with indices and the rows drawn for them; returns True for each row that violates a constraint.
     n : int
         Number of rows.
+    redraw : callable, optional
+        Called with indices and their rows; returns rows with other numbers within the same bins. First rows that
+        violate a constraint are drawn by it.
 
     Returns
     -------
@@ -307,18 +314,28 @@ def draw_valid(
     indices = np.arange(n)
     rows = draw(indices)
     invalid = np.flatnonzero(find_invalid(indices, rows))
-    for _ in range(MAX_ROUNDS):
+    for n_earlier in range(MAX_ROUNDS):
         if invalid.size == 0:
             break
         # If few rows are invalid, each of them gets several draws in a round, and the
         # first valid one replaces it.
         targets = np.resize(invalid, max(invalid.size, 256))
-        redrawn = draw(targets)
+        if redraw is not None and n_earlier < MAX_NUMBER_ROUNDS:
+            redrawn = redraw(targets, rows.take(targets))
+        else:
+            redrawn = draw(targets)
         valid = np.flatnonzero(~find_invalid(targets, redrawn))
         replaced, first = np.unique(targets[valid], return_index=True)
         rows.replace(replaced, redrawn, valid[first])
         invalid = np.setdiff1d(invalid, replaced)
     return rows, invalid
+
+
+def constrains_numbers(domain: Domain, columns: Collection[Any]) -> bool:
+    """Return True if a constraint on single rows reads a number or date among some columns."""
+    names = {name for name in columns if isinstance(domain[name], Interval)}
+    rules = [c for c in domain._constraints if not c.counts]
+    return any(names.intersection(domain._list_read(rule)) for rule in rules)
 
 
 def find_invalid(template: Table, rows: DrawnRows) -> Mask:

@@ -8,7 +8,6 @@ from skdp.synthesis.measure._event_columns import measure_linked as measure_link
 from skdp.synthesis.measure._marginal_scores import (
     group_rare_values as group_rare_values,
 )
-from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL as CLIQUES_PER_MODEL
 from skdp.synthesis.measure._plan import MarginalPlan as MarginalPlan
 from skdp.synthesis.measure._plan import find_columns as find_columns
 from skdp.synthesis.measure._plan import is_within as is_within
@@ -17,6 +16,7 @@ from skdp.synthesis.measure._plan import structure_of as structure_of
 from skdp.synthesis.measure._plan import warn_excluded as warn_excluded
 from skdp.synthesis.measure._private_counts import NoiseBudget as NoiseBudget
 from skdp.synthesis.measure._private_counts import PrivateCounts as PrivateCounts
+from skdp.synthesis.measure._rules import CLIQUES_PER_MODEL as CLIQUES_PER_MODEL
 from skdp.synthesis.measure._selection import FittedCounts as FittedCounts
 from skdp.synthesis.measure._selection import fit_counts as fit_counts
 from skdp.synthesis.measure._selection import measure_and_fit as measure_and_fit

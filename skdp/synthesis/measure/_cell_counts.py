@@ -15,6 +15,7 @@ from skdp._arrays import Floats, Indices, Mask
 from skdp.domain import Domain, Interval, make_edge_array
 from skdp.synthesis.measure._interactions import group_values
 from skdp.synthesis.measure._private_counts import PrivateCells
+from skdp.synthesis.measure._rules import find_ends
 from skdp.synthesis.measure._tails import fit_tails
 from skdp.synthesis.model import (
     Marginal,
@@ -73,11 +74,13 @@ def measure_cells(
     domain: Domain,
     cells: Mapping[int, Interval],
     max_bins: int,
+    facts: Domain | None = None,
 ) -> tuple[Domain, NumberCounts]:
     """Count fine cells of numbers with noise; return the domain with its final bins, and these counts.
 
     `cells` has the fine cells of each column, by index. Columns without declared bins get at most `max_bins` bins with
-    about equal counts. From here on, `private` counts records by bins.
+    about equal counts, which end at the numbers in the constraints of `facts`, by default the domain. From here on,
+    `private` counts records by bins.
     """
     intervals = find_intervals(domain)
     declared = [column for column in cells if intervals[column].has_bins]
@@ -93,7 +96,11 @@ def measure_cells(
     cells = _find_numbers(private, cells, levels)
     numbers = NumberCounts(intervals, cells, levels, private.budget.is_gaussian)
     if found:
-        domain = _choose_bins(private, domain, numbers, found, max_bins)
+        ends = {
+            c: find_ends(cells[c], (facts or domain)._list_limits(domain.columns[c]))
+            for c in found
+        }
+        domain = _choose_bins(private, domain, numbers, ends, max_bins)
         numbers = replace(numbers, intervals=find_intervals(domain))
     private.coarsen(domain, numbers.bins)
     return domain, numbers
@@ -250,14 +257,15 @@ def _choose_bins(
     private: PrivateCells,
     domain: Domain,
     numbers: NumberCounts,
-    found: Sequence[int],
+    ends: Mapping[int, Sequence[int]],
     max_bins: int,
 ) -> Domain:
     """Cut the intervals of columns into bins with about equal noisy counts, and return a domain with these bins.
 
-    Bins are merged cells, and so few that the noise of a pair of columns is small. Frequent values are bins. `found`
-    are the indices of these columns.
+    Bins are merged cells, and so few that the noise of a pair of columns is small. Frequent values are bins. `ends` has
+    the first cells of bins that constraints name, by index of these columns.
     """
+    found = [*ends]
     counts = {column: numbers.combine(column, ()) for column in found}
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
     budget = private.budget
@@ -278,7 +286,8 @@ def _choose_bins(
         edges = make_edge_array(fine.edges, fine.dtype)
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
-        cuts = _cut(proportions, min(MAX_BINS, max_bins, n_bins))
+        n_cut = max(1, min(MAX_BINS, max_bins, n_bins) - len(ends[column]))
+        cuts = sorted({*_cut(proportions, n_cut), *ends[column]})
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 

@@ -15,10 +15,11 @@ from skdp._arrays import Codes, Floats, Indices
 from skdp.domain import Domain
 from skdp.randomness import ByteSource
 from skdp.synthesis.measure._cell_counts import MAX_BINS, measure_cells
-from skdp.synthesis.measure._plan import MarginalPlan, make_plan
+from skdp.synthesis.measure._plan import MarginalPlan, make_plan, structure_of
 from skdp.synthesis.measure._private_counts import NoiseBudget, PrivateCounts
+from skdp.synthesis.measure._rules import list_related
 from skdp.synthesis.measure._selection import FittedCounts, measure_and_fit
-from skdp.synthesis.model import Clique, Marginal, Structure
+from skdp.synthesis.model import Clique, Marginal
 from skdp.synthesis.private._linked_tables import (
     PERSON_WEIGHT,
     CodedTables,
@@ -106,10 +107,9 @@ class EventColumns:
         return cls(domain, len(events.columns), number, has_order)
 
     @property
-    def structure(self) -> Structure:
-        """The sizes of all columns; events are drawn given all other columns."""
-        given = range(self.n_events, len(self.domain.columns))
-        return Structure(self.domain.sizes, given=frozenset(given))
+    def given(self) -> frozenset[int]:
+        """The columns given which events are drawn: all other columns."""
+        return frozenset(range(self.n_events, len(self.domain.columns)))
 
     def plan(self, max_cells: int) -> MarginalPlan:
         """Plan the marginals: pairs of event columns, with columns of people, and with the own history."""
@@ -128,9 +128,10 @@ class EventColumns:
         number_pairs = itertools.product(range(n), [number])
         return replace(
             make_plan(self.domain, "auto", None, None, max_cells),
-            structure=self.structure,
+            structure=structure_of(self.domain, max_cells, self.given),
             workload=tuple(workload),
             favored=frozenset([*own_pairs, *number_pairs]),
+            related=tuple(list_related(self.domain, self.given)),
         )
 
     def encode_numbers(self, n_events: Indices, n_earlier: Any) -> Codes:
@@ -210,7 +211,9 @@ def measure_linked(
     domain, people, events = coded
     private = PrivateCounts(people, budget.split(PEOPLE_FRACTION), source)
     max_bins = limit_bins(tables, domain.sizes[-1], plan.max_cells)
-    domain, cells = measure_cells(private, domain, tables.people.cells, max_bins)
+    domain, cells = measure_cells(
+        private, domain, tables.people.cells, max_bins, declared
+    )
     persons = people.refine(cells.cells).coarsen(domain, cells.bins).codes
     counts = measure_and_fit(private, plan.with_domain(domain), cells)
     measured: dict[Any, tuple[Domain, FittedCounts]] = {None: (domain, counts)}
@@ -218,7 +221,9 @@ def measure_linked(
     for name, table in tables.events.items():
         rows, records = events[name]
         private = PrivateCounts(records, budget.split(fraction, PERSON_WEIGHT), source)
-        cut, cells = measure_cells(private, table.domain, table.cells, max_bins)
+        cut, cells = measure_cells(
+            private, table.domain, table.cells, max_bins, declared
+        )
         columns = EventColumns.join(
             cut, domain, declared, number=name_number(name), has_order=table.has_order
         )

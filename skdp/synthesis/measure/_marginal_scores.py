@@ -15,13 +15,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp._arrays import Floats, Indices
-from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
+from skdp.synthesis.measure._plan import MarginalPlan
 from skdp.synthesis.measure._private_counts import (
     MEAN_ABSOLUTE,
     NoiseBudget,
     PrivateCounts,
     groups_of,
 )
+from skdp.synthesis.measure._rules import CLIQUES_PER_MODEL
 from skdp.synthesis.model import Clique, ValueGroups, sum_value_groups
 
 # Standard errors that are subtracted from a score, because the noise of the largest
@@ -412,7 +413,12 @@ class Candidates:
 
         graph, columns = self.plan.start_elimination(self.measured, self.interactions)
         max_cells = self.plan.max_cells
-        chosen: list[Clique] = []
+        chosen = []
+        for clique in set(self.plan.related).difference(self.measured):
+            if graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
+                chosen.append(clique)
+                spent += self.cost(clique) ** power
+                gains.pop(clique, None)
         rejected: list[Clique] = []
         for clique in sorted(gains, key=rank, reverse=True):
             spent_with = spent + costs[clique] ** power

@@ -10,13 +10,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from skdp._arrays import Mask
 from skdp.base import check_choice, check_column_name, find_stack_level
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Domain, Interval
 from skdp.pages import warn
 from skdp.randomness import check_size
+from skdp.synthesis.measure._rules import (
+    CLIQUES_PER_MODEL,
+    find_masks,
+    list_related,
+)
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
     Clique,
@@ -24,11 +27,7 @@ from skdp.synthesis.model import (
     Structure,
     ValueGroups,
     n_cells_of,
-    shape_of,
 )
-
-CLIQUES_PER_MODEL = 4
-"""Largest number of cells of all cliques together, in multiples of `max_cells`."""
 
 NAMED_MARGINALS = ("auto", "full", "independent")
 
@@ -49,6 +48,8 @@ class MarginalPlan:
     """The column that downstream models predict."""
     favored: frozenset[Clique] = frozenset()
     """Pairs whose errors have a larger weight."""
+    related: tuple[Clique, ...] = ()
+    """Pairs of columns that constraints relate, which are measured in any case if they fit into the model."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -67,8 +68,7 @@ class MarginalPlan:
 
     def with_domain(self, domain: Domain) -> MarginalPlan:
         """Return the plan for other bins of the same columns."""
-        structure = replace(self.structure, sizes=domain.sizes)
-        return replace(self, structure=structure)
+        return replace(self, structure=structure_of(domain, self.max_cells))
 
     def n_cells(self, clique: Clique) -> int:
         """Count the cells of a marginal."""
@@ -185,6 +185,7 @@ def make_plan(
         cliques=_read_marginals(marginals, domain),
         workload=cliques,
         target=_read_target(target, marginals, domain),
+        related=tuple(list_related(domain)),
     )
     largest, total = plan.count_listed()
     if not plan.allows_listed():
@@ -196,9 +197,14 @@ def make_plan(
     return plan
 
 
-def structure_of(domain: Domain, max_cells: int) -> Structure:
-    """Return the sizes of the columns of a domain, and the cells that its constraints exclude."""
-    return Structure(domain.sizes, find_masks(domain, max_cells))
+def structure_of(
+    domain: Domain, max_cells: int, given: frozenset[int] = frozenset()
+) -> Structure:
+    """Return the sizes of the columns of a domain, and the cells that its constraints exclude.
+
+    All other columns are drawn given the columns `given`.
+    """
+    return Structure(domain.sizes, find_masks(domain, max_cells, given), given)
 
 
 def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None:
@@ -262,45 +268,3 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
             f"`{name}` must have at least one tuple of column names, got none."
         )
     return tuple(dict.fromkeys(indices))
-
-
-def find_masks(domain: Domain, max_cells: int) -> tuple[tuple[Clique, Mask], ...]:
-    """Find the combinations of listed values that constraints exclude: True for each impossible cell.
-
-    Combinations are excluded if the model remains within `max_cells` cells per table.
-    """
-    # Constraints on numbers, and constraints with too many cells, are satisfied by
-    # drawing again the rows that violate them.
-    graph = Elimination(domain.sizes)
-    masks: dict[Clique, Mask] = {}
-    for constraint in domain._constraints:
-        names = [name for name in domain.columns if name in constraint.columns]
-        clique = tuple(map(domain.columns.index, names))
-        is_listed = all(isinstance(domain[name], Categories) for name in names)
-        if not is_listed or len(names) < len(constraint.columns) or clique in masks:
-            continue
-        if not graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
-            continue
-        shape = shape_of(clique, domain.sizes)
-        columns = {}
-        for name, codes in zip(names, np.indices(shape), strict=True):
-            values = np.empty(len(domain[name]), object)
-            values[:] = domain[name].values
-            columns[name] = pd.Series(values[codes.ravel()], dtype=object)
-        constrained, cells = domain.select(names), pd.DataFrame(columns)
-        is_valid = constrained.check_constraints(cells)
-        marked = constrained._mark_limited(cells)
-        for limit, is_limited in zip(constrained._constraints, marked, strict=True):
-            if limit.low and not (is_limited & is_valid).any():
-                raise ValueError(
-                    f"{limit.title}: some combination of declared values must be counted, "
-                    "got none. Correct it, or remove it from `domain`."
-                )
-        if not is_valid.any():
-            raise ValueError(
-                f"The constraints {list(domain.constraints)} exclude all combinations "
-                "of declared values. Remove some of them, or declare further values."
-            )
-        if not is_valid.all():
-            masks[clique] = ~is_valid.reshape(shape)
-    return tuple(masks.items())

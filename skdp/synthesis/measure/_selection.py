@@ -420,6 +420,7 @@ def measure_in_rounds(
     first = replace(candidates, fraction=candidates.fraction * (1 - kept))
     chosen = candidates.choose()
     gains = {c: candidates.gains[c] for c in scores.clear if c in chosen}
+    gains |= dict.fromkeys(set(plan.related).intersection(chosen), 0.0)
     # Pairs whose columns may be independent would take the capacity of other marginals.
     unclear = set(chosen).difference(gains)
     pairs = [pair for pair in chosen if pair in gains]

@@ -11,8 +11,9 @@ import numpy as np
 
 from skdp._arrays import Floats, Indices
 from skdp.synthesis.measure._interactions import LEVELS, group_values
-from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
+from skdp.synthesis.measure._plan import MarginalPlan
 from skdp.synthesis.measure._private_counts import PrivateCounts
+from skdp.synthesis.measure._rules import CLIQUES_PER_MODEL
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,

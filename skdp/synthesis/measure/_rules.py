@@ -1,0 +1,156 @@
+"""Constraints in a model: the cells that they exclude, the pairs that they relate, and the ends of bins."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from skdp._arrays import Codes, Mask
+from skdp.domain import Categories, Domain, Expression, Interval, make_edge_array
+from skdp.synthesis.model import Clique, Elimination
+from skdp.synthesis.private._number_cells import Steps, draw_within
+
+CLIQUES_PER_MODEL = 4
+"""Largest number of cells of all cliques together, in multiples of `max_cells`."""
+
+MAX_POINTS_PER_CELL, MAX_POINTS = 64, 1 << 18
+"""Largest numbers of points of a cell, and of all cells, at which a constraint is evaluated."""
+
+CORNER = 1e-3
+"""Position of the first points within bins; a linear comparison is true at a corner if it is true in the cell."""
+
+MAX_RELATED = 4
+"""Largest number of columns of a constraint whose pairs are measured in any case."""
+
+
+def list_rules(domain: Domain) -> Iterator[tuple[Expression, Clique]]:
+    """List the constraints on single rows, and the columns of the model that they read."""
+    for constraint in domain._constraints:
+        names = domain._list_read(constraint)
+        if not constraint.counts:
+            yield constraint, tuple(map(domain.columns.index, names))
+
+
+def list_related(domain: Domain, given: Iterable[int] = ()) -> list[Clique]:
+    """List the pairs of columns that constraints relate, except pairs of `given` columns."""
+    pairs: dict[Clique, None] = {}
+    for _, clique in list_rules(domain):
+        if len(clique) <= MAX_RELATED:
+            pairs |= dict.fromkeys(itertools.combinations(clique, 2))
+    return [pair for pair in pairs if not set(given).issuperset(pair)]
+
+
+def find_masks(
+    domain: Domain, max_cells: int, given: frozenset[int] = frozenset()
+) -> tuple[tuple[Clique, Mask], ...]:
+    """Find the combinations of values and bins that constraints exclude: True for each impossible cell.
+
+    Combinations are excluded if the model remains within `max_cells` cells per table. Events are drawn given the
+    columns `given`, so constraints on these alone are excluded.
+    """
+    # Cells with possible and impossible rows remain, and so do cells of constraints with too many cells: rows that
+    # violate a constraint are drawn again.
+    graph = Elimination(domain.sizes, given=given)
+    masks: dict[Clique, Mask] = {}
+    for constraint in domain._constraints:
+        names = domain._list_read(constraint)
+        clique = tuple(map(domain.columns.index, names))
+        intervals = [v for v in map(domain.get, names) if isinstance(v, Interval)]
+        # Rows that violate a constraint on a single number are drawn again, at no loss.
+        if intervals and (len(names) == 1 or not all(v.has_bins for v in intervals)):
+            continue
+        if given.issuperset(clique) or clique in masks:
+            continue
+        if not graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
+            continue
+        is_possible = _mark_possible(domain.select(names), is_listed=not intervals)
+        # Comparisons that hold for few numbers may be true at none of the points.
+        if not is_possible.all() and is_possible.any():
+            masks[clique] = ~is_possible
+    return tuple(masks.items())
+
+
+def _mark_possible(domain: Domain, *, is_listed: bool) -> Mask:
+    """Return True for each cell in which some row satisfies all constraints; with an axis for each column."""
+    cells = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
+    n_cells = cells.shape[1]
+    n_corners = 1 << sum(isinstance(domain[name], Interval) for name in domain)
+    n_points = max(n_corners, min(MAX_POINTS_PER_CELL, MAX_POINTS // n_cells))
+    codes = np.tile(cells, 1 if is_listed else n_points)
+    rows = _make_rows(domain, [*codes], codes.shape[1] // n_cells)
+    is_valid = domain.check_constraints(rows)
+    if is_listed:
+        _check_possible(domain, rows, is_valid)
+    return is_valid.reshape(-1, n_cells).any(axis=0).reshape(domain.sizes)
+
+
+def _make_rows(domain: Domain, codes: Sequence[Codes], n_points: int) -> pd.DataFrame:
+    """Return rows with some codes, at the corners of their bins and then at random positions."""
+    rng = np.random.default_rng(0)
+    columns = {}
+    n_earlier = 0
+    for name, column_codes in zip(domain.columns, codes, strict=True):
+        values = domain[name]
+        if isinstance(values, Categories):
+            listed = np.empty(len(values), object)
+            listed[:] = values.values
+            columns[name] = pd.Series(listed[column_codes], dtype=object)
+            continue
+        # The bits of the number of a point are its corner.
+        points = np.repeat(np.arange(n_points), column_codes.size // n_points)
+        is_high = points >> n_earlier & 1
+        positions = np.where(is_high, 1 - CORNER, CORNER)
+        is_random = points >= 1 << sum(isinstance(domain[n], Interval) for n in domain)
+        positions = np.where(is_random, rng.random(points.size), positions)
+        n_earlier += 1
+        n_bins = len(values.edges) - 1
+        numbers = draw_within(values, np.minimum(column_codes, n_bins - 1), positions)
+        columns[name] = pd.Series(numbers).where(column_codes < n_bins)
+    return pd.DataFrame(columns)
+
+
+def _check_possible(domain: Domain, rows: pd.DataFrame, is_valid: Mask) -> None:
+    """Check that some combination of listed values satisfies all constraints, and is counted if some must be."""
+    for limit, is_limited in zip(
+        domain._constraints, domain._mark_limited(rows), strict=True
+    ):
+        if limit.low and not (is_limited & is_valid).any():
+            raise ValueError(
+                f"{limit.title}: some combination of declared values must be counted, "
+                "got none. Correct it, or remove it from `domain`."
+            )
+    if not is_valid.any():
+        raise ValueError(
+            f"The constraints {list(domain.constraints)} exclude all combinations "
+            "of declared values. Remove some of them, or declare further values."
+        )
+
+
+def find_ends(cells: Interval, limits: Iterable[tuple[float, bool]]) -> list[int]:
+    """Return the first cells of the bins that begin at some limits, each a number and True for a limit after it.
+
+    A limit within a cell makes this cell a bin.
+    """
+    ends: set[int] = set()
+    edges = make_edge_array(cells.edges, cells.dtype)
+    if edges.dtype.kind == "M":
+        return []
+    steps = Steps.of(cells)
+    for number, is_after in limits:
+        if not edges[0] <= number <= edges[-1]:
+            continue
+        cell = int(
+            np.clip(np.searchsorted(edges, number, "right") - 1, 0, edges.size - 2)
+        )
+        if is_after and not (not steps.step and number == edges[cell]):
+            ends.add(cell + 1)
+            if number < steps.last[cell]:
+                ends.add(cell)
+        else:
+            ends.add(cell)
+            if number > steps.first[cell]:
+                ends.add(cell + 1)
+    return sorted(ends & {*range(1, edges.size - 1)})
