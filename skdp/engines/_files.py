@@ -22,11 +22,11 @@ from skdp.base import track
 from skdp.domain import Domain, Interval
 from skdp.engines._csv import (
     MISSING_TEXTS,
+    find_block_size,
     find_text_type,
     has_whole_numbers,
     header_error,
     infer_type,
-    is_regular,
     parse_texts,
     read_csv_rows,
     read_regular,
@@ -261,8 +261,8 @@ class TableFile:
 
     def _read_text(self, columns: Sequence[str], schema: Any) -> Tables:
         """Read columns of a single CSV file as text."""
-        if self.is_regular:
-            yield from read_regular(self, columns)
+        if self.block_size:
+            yield from read_regular(self, columns, self.block_size)
             return
         with closing(read_csv_rows(self)) as rows:
             index_of = {name: index for index, name in enumerate(next(rows))}
@@ -272,9 +272,9 @@ class TableFile:
                 yield pyarrow.table(texts, schema)
 
     @cached_property
-    def is_regular(self) -> bool:
-        """True if Arrow can read this CSV file."""
-        return is_regular(self)
+    def block_size(self) -> int:
+        """Bytes of the blocks with which Arrow reads this CSV file; 0 if it cannot."""
+        return find_block_size(self)
 
     def describe_damage(self) -> RefusedBatch:
         """Return an error for a file that cannot be read or decompressed."""
@@ -401,16 +401,15 @@ def _drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
 def _parse_column(
     name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool
 ) -> Any:
-    """Convert an Arrow column of strings to a type, parsing each distinct string once; see `parse_texts`."""
-    # The dictionary has each distinct text once, and `indices` are its codes.
-    coded = texts.combine_chunks().dictionary_encode()
+    """Convert an Arrow column of strings to a type; see `parse_texts`."""
     if text_type == "number":
         # Arrow parses a part of the numbers that Python parses, to the same floats.
         with suppress(pyarrow.ArrowInvalid):
-            present = _drop_texts(coded.dictionary, MISSING_TEXTS)
-            numbers = present.cast(pyarrow.float64())
+            numbers = _drop_texts(texts, MISSING_TEXTS).cast(pyarrow.float64())
             if not compute.any(compute.is_nan(numbers)).as_py():
-                return numbers.take(coded.indices)
+                return numbers
+    # The dictionary has each distinct text once, and `indices` are its codes.
+    coded = texts.combine_chunks().dictionary_encode()
     distinct = coded.dictionary.to_pylist()
     values = parse_texts(name, distinct, text_type, labels, strict=strict)
     return pyarrow.array(values, ARROW_TYPES[text_type]()).take(coded.indices)

@@ -60,17 +60,18 @@ def read(path, delimiter):
 @pytest.mark.parametrize("seed", often(range(20), [0]))
 def test_both_readers_agree_on_random_files(tmp_path, monkeypatch, seed):
     rng, path = Random(seed), tmp_path / "in.csv"
-    strict = type("Strict", (), {"__get__": lambda self, instance, owner: False})()
+    strict = type("Strict", (), {"__get__": lambda self, instance, owner: 0})()
     n_rows = n_errors = 0
     for _ in range(800):
         path.write_bytes(draw_content(rng))
         delimiter = rng.choice([",", ",", ";", "\t", "§"])
         monkeypatch.setattr("skdp.engines._csv.BLOCK_CHARACTERS", rng.choice([1, 2, 3, 8, 64, 1 << 22]))
+        monkeypatch.setattr("skdp.engines._csv.SHORT_LINE_CHARACTERS", rng.choice([1, 4, 1 << 19]))
         found = read(path, delimiter)
         with monkeypatch.context() as patched:
-            patched.setattr(TableFile, "is_regular", strict)
+            patched.setattr(TableFile, "block_size", strict)
             assert read(path, delimiter) == found, path.read_bytes()
-        if not isinstance(found, str) and TableFile(path, delimiter).is_regular:
+        if not isinstance(found, str) and TableFile(path, delimiter).block_size:
             n_rows += 1
         elif isinstance(found, str):
             n_errors += 1
@@ -158,3 +159,10 @@ def test_numbers_are_parsed_as_by_python(tmp_path, texts):
 
 REAL = Domain({"x": Interval(0.0, 1.0)})
 MISSING = {"", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+
+
+def test_line_that_is_longer_than_a_small_block_is_read(tmp_path):
+    path, text = tmp_path / "in.csv", "é" * (1 << 21)
+    path.write_text("a,b\n" + "1,x\n" * 1_000 + f"2,{text}\n3,y\n", encoding="utf-8")
+    assert TableFile(path, ",").block_size
+    assert read(path, ",") == (["a", "b"], {"a": ["1"] * 1_000 + ["2", "3"], "b": ["x"] * 1_000 + [text, "y"]})
