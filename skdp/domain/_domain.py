@@ -34,6 +34,7 @@ from skdp.domain._expressions import (
     parse_constraints,
     parse_derived,
 )
+from skdp.domain._found_categories import FoundCategories
 from skdp.domain._toml import parse_toml, write_toml
 from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.tables import (
@@ -933,8 +934,13 @@ def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
 
 
 def check_closed(declared: Mapping[Any, Any]) -> None:
-    """Raise an error for an `Interval` with an open end."""
+    """Raise an error for an `Interval` with an open end, and for values that a release has to find."""
     for name, values in declared.items():
+        if isinstance(values, FoundCategories) and values.is_open:
+            raise ValueError(
+                f"Column {name!r} must have declared values, got values to be found. Declare "
+                "them, or use an estimator of the central model with `delta`."
+            )
         if isinstance(values, Interval):
             with name_column_in_errors(name):
                 len(values)

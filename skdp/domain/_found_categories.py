@@ -22,11 +22,13 @@ class FoundCategories(Categories):
     """The values of one column that a release found, and `OTHER` as the last value, which all other values are.
 
     The values are texts and None for missing. Whole numbers and booleans are read as their texts, so 1, 1.0 and "1" are
-    one value. All other objects, such as numbers with a fraction, are `OTHER`.
+    one value. All other objects, such as numbers with a fraction, are `OTHER`. Without `found`, the values are declared
+    as values that a release finds.
     """
 
-    def __init__(self, found: Iterable[Any]) -> None:
-        found = tuple(found)
+    def __init__(self, found: Iterable[Any] | None = None) -> None:
+        self.is_open = found is None
+        found = tuple(found or ())
         super().__init__([*found, OTHER])
         self._coder = ValueCoder(found)
 
@@ -36,7 +38,7 @@ class FoundCategories(Categories):
         return self.values[:-1]
 
     def _key(self) -> tuple[Any, ...]:
-        return (*super()._key(), OTHER)
+        return (*super()._key(), OTHER, self.is_open)
 
     def encode(self, column: Any) -> Codes:
         """Encode a column by value; every value has a code."""
@@ -70,8 +72,8 @@ def to_text(value: Any) -> str | None:
     return None if is_missing(value) else OTHER
 
 
-def _to_json(values: FoundCategories) -> list[Any]:
-    return list(values.found)
+def _to_json(values: FoundCategories) -> list[Any] | None:
+    return None if values.is_open else list(values.found)
 
 
 register_type("found_categories", FoundCategories, _to_json, FoundCategories)

@@ -29,7 +29,9 @@ _KEYS = {"columns", "constraints", "derived", "guarantee"}
 _VALUES_KEYS = {"values", "missing", "ordered", "other"}
 _INTERVAL_KEYS = {"edges", "low", "high", "bins", "missing", "real", "decimals"}
 _TABLES = "a domain file must have a table [columns.NAME] for each column"
-_EXPECTED = "a column has `values`, or `low`, `high` and `bins`, or `edges`"
+_EXPECTED = (
+    "a column has `values`, or `low`, `high` and `bins`, or `edges`, or other = true"
+)
 
 
 # Writing.
@@ -84,6 +86,8 @@ def write_toml(
 def _describe_categories(attribute: Categories) -> dict[str, Any]:
     """Return the table of a column with a list of values in a domain file."""
     has_other = isinstance(attribute, FoundCategories)
+    if isinstance(attribute, FoundCategories) and attribute.is_open:
+        return {"other": True}
     values = attribute.values[:-1] if has_other else attribute.values
     table: dict[str, Any] = {"values": drop_missing(values)}
     # TOML has no null.
@@ -193,6 +197,8 @@ def _parse_column(table: Any) -> Categories | Interval:
     """Return the declared values of a column, from its table in a domain file."""
     if not isinstance(table, dict):
         raise TypeError(f"{_EXPECTED}, got {type(table).__name__}.")
+    if table == {"other": True}:
+        return FoundCategories()
     is_list = "values" in table
     unknown_keys = sorted(table.keys() - (_VALUES_KEYS if is_list else _INTERVAL_KEYS))
     if unknown_keys:

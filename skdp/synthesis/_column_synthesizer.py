@@ -30,7 +30,7 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain, DomainLike, Interval, draft_columns, widen_interval
+from skdp.domain import Domain, DomainLike, Interval, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.readers import load_large
@@ -59,6 +59,7 @@ from skdp.synthesis.private._table import (
     list_undeclared,
     make_generator,
     make_template,
+    widen_found,
     with_target,
 )
 from skdp.tables import Table, is_frame, wrap_table
@@ -90,9 +91,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         Failure probability, in [0, 1). With 0 the noise is discrete Laplace; otherwise it is Gaussian, which is more
         accurate for many columns.
     domain : Domain, or mapping of column name to values or Interval
-        Values of each private column. An open end of its `Interval`, or both ends of a column with a dtype of numbers
-        that `domain` omits, are found with a part of the budget. Public columns may also be declared, for example by an
-        `Interval` that cuts numbers into bins; otherwise their values are read from the data.
+        Values of each private column. An open end of its `Interval`, both ends of a column with a dtype of numbers that
+        `domain` omits, and with `delta` the values of a column of text are found with a part of the budget. Public
+        columns may also be declared, for example by an `Interval` that cuts numbers into bins; otherwise their values
+        are read from the data.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise. It must be a ledger for the private columns
         (``relation="replace_values", columns=[...]``).
@@ -132,7 +134,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     a column with two private values, and it changes by 1; public values without records have no noise. The model is a
     logistic regression of the private columns on the public columns, and is computed from the noisy counts ([1]_).
     `transform` does not read private columns. A replaced value is one row less and one row more, so limits of open ends
-    are found with noise for two rows.
+    and values of text are found with noise for two rows.
 
     An undeclared value of a private column raises an error, which reveals that such a value occurs. A domain from
     `discover_domain` lacks rare values: replace them by a declared value ``other`` before `fit`, as in
@@ -310,11 +312,12 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     @restore_on_error
     def _fit(self, X: Any, y: Any) -> tuple[ColumnRecords, list[NoisyCounts]]:
         """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
-        budget = NoiseBudget(self._check_budget(), check_delta(self.delta))
+        person_budget, delta = self._check_budget(), check_delta(self.delta)
         records, excluded = self._read(X, y)
+        budget = NoiseBudget(person_budget, delta, found=records.found)
         # A replaced value is one row less and one row more.
         search, rest = budget.split_search(
-            records.private_names, records.found, n_changed=2
+            records.private_names, records.max_values, n_changed=2
         )
         if excluded:
             reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
@@ -323,20 +326,17 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 f"columns: {'; '.join(reasons)}. Declare them in `domain` to include "
                 "them"
             )
-        mechanism = f"{budget.noise_name} noise on counts"
-        if search is not None:
-            mechanism = f"{search.mechanism}; {mechanism}"
-            exact = search.count(records.rows)
+        exact = search.count(records.rows)
         source = budget.charge(
             self._charge_release,
             records.private_names,
-            mechanism,
+            search.name(f"{budget.noise_name} noise on counts"),
             relation="replace_values",
+            method=search.method,
         )
-        if search is not None:
-            limits = search.find(records.rows, exact, source)
-            self._state_limits(search, limits)
-            records = records.with_limits(limits)
+        if records.found:
+            values = search.find(records.rows, exact, source, self._state_limits)
+            records = records.with_values(values)
         with limit_blas_threads():
             noisy, self._shapes = measure_columns(records, rest, source)
             # `transform` has no target, so its model excludes tables with the target.
@@ -406,8 +406,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         included = [name for name in modeled.names if name not in excluded]
         modeled = select_columns(modeled, included)
         found = find_open(select_columns(modeled, private), self.domain)
-        widest = {name: widen_interval(interval) for name, interval in found.items()}
-        domain = complete_domain(modeled, self.domain, public_values | widest)
+        domain = complete_domain(
+            modeled, self.domain, public_values | widen_found(found)
+        )
         check_rows_alone(domain)
         is_ordered = find_ordered(domain, public_values)
         ordered = dict(zip(included, is_ordered, strict=True))

@@ -243,8 +243,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         people = load_large(people)
         tables = self._read_tables(people, events)
         # Plan: errors of parameters and of undeclared values are raised here.
-        budget = NoiseBudget(person_budget, check_delta(self.delta))
-        search, rest = budget.split_search([*tables.domain], tables.found)
+        budget = NoiseBudget(person_budget, check_delta(self.delta), found=tables.found)
         numbers = declare_numbers(person_budget.rows)
         encode = partial(
             encode_tables,
@@ -255,23 +254,24 @@ class DPLinkedSynthesizer(CentralEstimator):
         random = partial(make_generator, self.random_state)
         coded = encode(tables, rng=random("contribution"))
         plan = make_plan(coded.domain, "auto", None, None, self.max_cells)
+        search, rest = budget.split_search([*tables.domain], plan.limit_values(()))
         for table in tables.events.values():
             columns = dict(tables.people.domain) | dict(table.domain)
             facts = select_present(self._declared, columns)
             # Constraints that exclude all combinations of listed values raise an error.
             structure_of(replace_columns(facts, columns), plan.max_cells)
         # Charge.
-        mechanism = budget.name_mechanism(selects=True)
-        if search is not None:
-            mechanism = f"{search.mechanism}; {mechanism}"
+        mechanism = search.name(budget.name_mechanism(selects=True))
+        if tables.found:
             searched = tables.choose_searched(random("search"))
             exact = search.count(searched)
-        source = budget.charge(self._charge_release, tables.features, mechanism)
+        source = budget.charge(
+            self._charge_release, tables.features, mechanism, method=search.method
+        )
         # Measure.
-        if search is not None:
-            limits = search.find(searched, exact, source)
-            self._state_limits(search, limits)
-            tables = tables.with_limits(limits)
+        if tables.found:
+            values = search.find(searched, exact, source, self._state_limits)
+            tables = tables.with_values(values)
             coded = encode(tables, rng=random("contribution"))
             plan = plan.with_domain(coded.domain)
         measured = measure_linked(

@@ -108,7 +108,9 @@ class DPMarginalSynthesizer(
     domain : Domain, mapping of column name to values, list of values per column, or Interval, optional
         Public values of each column: lists of values (None declares missing), or an `Interval` of numbers or dates.
         Limits of columns with a dtype of numbers that it omits are found with a part of the budget, and numbers beyond
-        them are clipped; a dtype of integers declares whole numbers. A `y` of integers must be declared.
+        them are clipped; a dtype of integers declares whole numbers. A `y` of integers must be declared. With a `delta`
+        and a number as `epsilon`, values of columns of text that it omits are found, too: values of many rows, and
+        ``"(other)"`` for all others.
         Bins of an Interval that are not declared are found: they have about equal noisy counts, and a value with more
         than a fifth of the records, such as 0, has its own. Frequent values are drawn exactly if the budget suffices.
         Numbers within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the Interval.
@@ -201,8 +203,10 @@ class DPMarginalSynthesizer(
     more frequent one counts less). The fractions of counts, scores and choices add up to at most 1. The model, samples
     and all other methods are post-processing, without privacy loss.
 
-    If `domain` omits k of d columns, k / (3 d) of the budget is spent on the search of their limits by private choices
-    and noisy counts, and all other fractions are of the rest.
+    If `domain` omits j columns of text of d columns, j / (5 d) of the budget is spent on noisy counts of their values,
+    which are found if the counts reach a threshold; it has half of delta. If it omits k columns of numbers, k / (3 d)
+    of the rest is spent on the search of their limits by private choices and noisy counts, and all other fractions are
+    of the rest.
 
     Of d columns, each with declared bins of several values spends 3/(20 d) of the budget on counts of fine cells. If k
     columns have fine cells, each whose bins are found spends 1/(5 k) of the budget on them. The fine cells depend on
@@ -326,16 +330,17 @@ class DPMarginalSynthesizer(
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, a column is neither declared nor of numbers, the model would have too many
-            cells, X is 1-D or sparse, X has undeclared values that are not handled, or y or `person` is a series with
-            the row labels of X in another order.
+            If a parameter is out of range, a column is neither declared nor found, the model would have too many cells,
+            X is 1-D or sparse, X has undeclared values that are not handled, or y or `person` is a series with the row
+            labels of X in another order.
         BudgetExceeded
             If the ledger does not cover the release.
 
         Warns
         -----
         UserWarning
-            If marginals of the workload are not measured, or limits that are found may be far from the numbers.
+            If marginals of the workload are not measured, limits that are found may be far from the numbers, or no
+            value of a column of text has enough rows.
         """
         plan = self._fit(X, y, person)
         # A filter may turn warnings into errors, so they come after the fit is complete.
@@ -359,28 +364,36 @@ class DPMarginalSynthesizer(
             rng=make_generator(self.random_state, "contribution"),
         )
         # Plan: errors of parameters and of undeclared values are raised here.
-        budget = NoiseBudget(person_budget, check_delta(self.delta), person_budget.rows)
-        search, rest = budget.split_search(table.domain.columns, table.found)
+        budget = NoiseBudget(
+            person_budget, check_delta(self.delta), person_budget.rows, table.found
+        )
         plan = make_plan(
             table.domain, self.marginals, self.workload, self.target, self.max_cells
         )
+        max_values = plan.limit_values(table.texts)
+        search, rest = budget.split_search(table.domain.columns, max_values)
         warn_excluded(table.domain, plan.list_excluded())
         records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
         # Charge.
         mechanism = budget.name_mechanism(selects=plan.cliques is None)
         n_equal = 0 if table.cells else len(plan.cliques or ())
-        if search is not None:
-            mechanism = f"{search.mechanism}; {mechanism}"
-            exact = search.count(table.rows)
-        source = budget.charge(self._charge_release, table.scope, mechanism, n_equal)
+        exact = search.count(table.rows)
+        source = budget.charge(
+            self._charge_release,
+            table.scope,
+            search.name(mechanism),
+            n_equal,
+            method=search.method,
+        )
         # Measure.
-        if search is not None:
-            limits = search.find(table.rows, exact, source)
-            self._state_limits(search, limits)
-            table = table.with_limits(limits)
+        if table.found:
+            values = search.find(table.rows, exact, source, self._state_limits)
+            table = table.with_values(values)
             records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
-            plan = plan.with_domain(table.domain)
-        counts, domain = measure_table(table, records, plan, budget=rest, source=source)
+        found_plan = plan.with_domain(table.domain)
+        counts, domain = measure_table(
+            table, records, found_plan, budget=rest, source=source
+        )
         # Post-process: the records are not used from here on.
         fitted = FittedTable.of(
             table.features, table.table, domain, counts, table.domain

@@ -152,8 +152,11 @@ class TestPrivacy:
             ({"columns": []}, "at least one column"),
             ({"columns": ["sex", "sex"]}, "none twice"),
             ({"columns": ["sex", "wage"]}, r"`columns` must name columns of X, .*, got \['wage'\]"),
-            ({"domain": None}, r"`domain` declares no values for the columns \['sex'\]"),
-            ({"domain": Domain({"job": list("abc")})}, r"for the columns \['sex'\].* The Domain declares \['job'\]"),
+            ({"domain": None}, r"`domain` must declare the values of the columns \['sex'\]"),
+            (
+                {"domain": Domain({"job": list("abc")})},
+                r"columns \['sex'\], got none. Declare them, or set",
+            ),
             ({"domain": {"sex": ["f"]}}, "Column 'sex' contains a value.* outside the declared domain"),
             ({"epsilon": 0}, "epsilon"),
             ({"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0.0, 81.0, bins=3_000)}}, "got 6,000"),

@@ -611,7 +611,7 @@ def change_visits(**columns):
         (change_visits(), {"person_columns": ["sex"]}, "either a table of `events`"),
         (change_visits(sex="f"), {}, "must be in one table only"),
         (change_visits(ward="attic"), {}, "'ward' contains a value outside"),
-        (change_visits(note="x"), {}, r"no values for the columns \['note'\]"),
+        (change_visits(note="x"), {}, r"the values of the columns \['note'\], got none"),
         (change_visits(id=lambda visits: visits["id"].astype(str)), {}, "must have one type in all tables"),
         (lambda patients, visits: (pd.concat([patients, patients]), visits), {}, "an id that occurs twice"),
         (

@@ -120,8 +120,12 @@ def test_large_integers_become_floats():
 @pytest.mark.parametrize(
     ("X", "parameters", "match"),
     [
-        (PEOPLE, {}, r"must declare the values of the columns \['sex'\], got no domain"),
-        (PEOPLE, {"domain": {"age": Interval(0, None)}}, r"declares no values for the columns \['sex'\]"),
+        (PEOPLE, {}, r"must declare the values of the columns \['sex'\], got none"),
+        (
+            PEOPLE,
+            {"domain": {"age": Interval(0, None)}},
+            r"columns \['sex'\], got none. Declare them, or set",
+        ),
         (PEOPLE.assign(age=-1), {"domain": SEX | {"age": Interval(0, None)}}, "domain, 0 to a limit"),
         (PEOPLE, {"domain": SEX | {"income": Interval(0, None)}}, "more decimals than its `Interval` declares"),
         (PEOPLE.assign(income=np.nan), {"domain": SEX}, "Column 'income' contains missing values"),
@@ -161,7 +165,7 @@ def test_numbers_of_a_target_are_found_and_integers_are_declared():
     X = PEOPLE[["sex"]]
     model = DPMarginalSynthesizer(2.0, domain=SEX, random_state=0).fit(X, PEOPLE["income"])
     assert model.domain_["income"].edges[0] >= 0
-    with pytest.raises(ValueError, match=r"declares no values for the columns \['age'\]"):
+    with pytest.raises(ValueError, match=r"must declare the values of the columns \['age'\]"):
         DPMarginalSynthesizer(2.0, domain=SEX).fit(X, PEOPLE["age"])
 
 

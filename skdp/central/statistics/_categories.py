@@ -140,7 +140,11 @@ def find_undeclared(table: Table, declared: Any) -> list[Any]:
     """Return the columns without values in a parameter, or in a dtype: all, or the columns that a mapping omits."""
     if declared is not None and not isinstance(declared, Mapping):
         return []  # values of all columns
-    named = name_declared(table.names, declared)
+    named = {
+        name
+        for name, values in name_declared(table.names, declared).items()
+        if not (isinstance(values, FoundCategories) and values.is_open)
+    }
     by_dtype = domains_of_dtypes(table)
     return [name for name in table.names if name not in named and name not in by_dtype]
 

@@ -35,6 +35,7 @@ from skdp.synthesis.private._number_cells import (
     find_starts,
     with_edges,
 )
+from skdp.synthesis.private._table import count_values
 
 # Tuned by benchmarks/synthesis_numbers.py.
 CLEAR_STD_ERRORS = 3.0
@@ -274,7 +275,7 @@ def _choose_bins(
     # The number of bins for a pair of columns with found bins, and for a pair with another
     # column, where the noise may be twice as large, weighted by the numbers of pairs.
     n_equal = max(2.0, n_cells**0.5)
-    sizes = [s for c, s in enumerate(domain.sizes) if c not in found] or [1]
+    sizes = [s for c, s in enumerate(count_values(domain)) if c not in found] or [1]
     n_beside = max(n_equal, 2 * n_cells / float(np.minimum(sizes, n_equal).mean()))
     proportion = (len(found) - 1) / max(1, len(domain.columns) - 1)
     n_bins = proportion * n_equal + (1 - proportion) * n_beside

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,6 +29,7 @@ from skdp.synthesis.model import (
     ValueGroups,
     n_cells_of,
 )
+from skdp.synthesis.private._table import count_values
 
 NAMED_MARGINALS = ("auto", "full", "independent")
 
@@ -50,6 +52,8 @@ class MarginalPlan:
     """Pairs whose errors have a larger weight."""
     related: tuple[Clique, ...] = ()
     """Pairs of columns that constraints relate, which are measured in any case if they fit into the model."""
+    labels: frozenset[int] = frozenset()
+    """The columns with two values, which models may predict."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -61,14 +65,10 @@ class MarginalPlan:
         """The marginals of single columns."""
         return [(column,) for column in range(len(self.sizes))]
 
-    @cached_property
-    def labels(self) -> frozenset[int]:
-        """The columns with two values, which models may predict."""
-        return frozenset(np.flatnonzero(np.equal(self.sizes, 2)).tolist())
-
     def with_domain(self, domain: Domain) -> MarginalPlan:
         """Return the plan for other bins of the same columns."""
-        return replace(self, structure=structure_of(domain, self.max_cells))
+        structure = structure_of(domain, self.max_cells)
+        return replace(self, structure=structure, labels=find_labels(domain))
 
     def n_cells(self, clique: Clique) -> int:
         """Count the cells of a marginal."""
@@ -93,6 +93,22 @@ class MarginalPlan:
     def count_listed(self) -> tuple[int, int]:
         """Return the number of cells of the largest clique of a model with the listed marginals, and of all cliques."""
         return self.start_elimination(self.cliques or ())[0].n_cells
+
+    def limit_values(self, texts: Sequence[int]) -> int:
+        """Return the largest number of values to find, beside all others, for which pairs and listed marginals fit.
+
+        `texts` are the columns whose values are found.
+        """
+        n_values = max(2, math.isqrt(self.max_cells))
+        while n_values > 2 and self.cliques:
+            sizes = list(self.sizes)
+            for column in texts:
+                sizes[column] = n_values
+            structure = replace(self.structure, sizes=tuple(sizes))
+            if replace(self, structure=structure).allows_listed():
+                break
+            n_values = max(2, n_values * 3 // 4)
+        return n_values - 1
 
     def allows_listed(self) -> bool:
         """Return True if a model with the listed marginals has few enough cells."""
@@ -186,6 +202,7 @@ def make_plan(
         workload=cliques,
         target=_read_target(target, marginals, domain),
         related=tuple(list_related(domain)),
+        labels=find_labels(domain),
     )
     largest, total = plan.count_listed()
     if not plan.allows_listed():
@@ -205,6 +222,11 @@ def structure_of(
     All other columns are drawn given the columns `given`.
     """
     return Structure(domain.sizes, find_masks(domain, max_cells, given), given)
+
+
+def find_labels(domain: Domain) -> frozenset[int]:
+    """Find the columns with two values."""
+    return frozenset(np.flatnonzero(np.equal(count_values(domain), 2)).tolist())
 
 
 def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None:

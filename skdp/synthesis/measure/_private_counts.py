@@ -15,11 +15,18 @@ from scipy.special import ndtr
 
 from skdp._arrays import Floats, Indices, Integers
 from skdp.base import parse_ends
-from skdp.central import LimitSearch, plan_search
-from skdp.central.statistics import Noise, choice_name, choose
-from skdp.domain import Domain, Interval
+from skdp.central import plan_search
+from skdp.central.statistics import (
+    SEARCH_PART,
+    Noise,
+    choice_name,
+    choose,
+    plan_categories,
+)
+from skdp.domain import Domain, FoundCategories, Interval
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource, bernoulli_ratio
+from skdp.synthesis.measure._domain_search import DomainSearch
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
@@ -71,15 +78,28 @@ class NoiseBudget:
     #    differential privacy. arXiv:2210.17520
 
     def __init__(
-        self, budget: PrivacyBudget, delta: Fraction, max_rows_per_person: int = 1
+        self,
+        budget: PrivacyBudget,
+        delta: Fraction,
+        max_rows_per_person: int = 1,
+        found: Mapping[Any, Interval | FoundCategories] | None = None,
     ) -> None:
         """Choose the form of the budget: epsilon for Laplace noise, or mu for Gaussian noise.
 
         With a `delta`, it is the largest mu that implies (epsilon, delta), unless this budget is too small for any
         result. `remaining` is the fraction of the budget that is not spent. Integers are measured in units of
-        1 / `unit` records.
+        1 / `unit` records. `found` has the columns whose values are found; texts need one half of `delta`.
         """
         self._charged = budget, delta
+        self._found = found or {}
+        self._texts = [
+            name
+            for name, values in self._found.items()
+            if isinstance(values, FoundCategories)
+        ]
+        if self._texts:
+            check_texts(self._texts, budget, delta)
+            delta /= 2
         # With a delta, the budget is the largest mu that implies (epsilon, delta).
         kind, amount = budget.kind, budget.amount
         # The standard error is about max_rows_per_person / epsilon, or over mu.
@@ -107,7 +127,7 @@ class NoiseBudget:
         scope: Sequence[Any],
         mechanism: str,
         n_equal: int = 0,
-        **relation: str,
+        **more: Any,
     ) -> ByteSource:
         """Charge a ledger for the whole budget by a method of an estimator; return the source of random bits.
 
@@ -125,7 +145,7 @@ class NoiseBudget:
             delta=delta,
             rho=self.rho,
             losses=losses,
-            **relation,
+            **more,
         )
 
     def split(self, fraction: Fraction, unit: int = 1) -> NoiseBudget:
@@ -138,18 +158,30 @@ class NoiseBudget:
         return part
 
     def split_search(
-        self, names: Sequence[Any], found: Mapping[Any, Interval], n_changed: int = 1
-    ) -> tuple[LimitSearch | None, NoiseBudget]:
-        """Plan a search of the open ends of `found`, None without columns; also return the budget of other parts.
+        self, names: Sequence[Any], max_values: int, n_changed: int = 1
+    ) -> tuple[DomainSearch, NoiseBudget]:
+        """Plan a search of the values of some of the columns `names`; also return the budget of other parts.
 
-        Neighboring tables differ in `n_changed` rows per row of a person.
+        A column of text has at most `max_values` values. Neighboring tables differ in `n_changed` rows per row of a
+        person.
         """
-        ends = parse_ends({name: found.get(name, (0, 1)) for name in names}, names)
-        budget = replace(self._budget, rows=n_changed * self._budget.rows)
-        search = plan_search(names, ends, budget, within=False)
-        if search is None:
-            return None, self
-        return search, self.split(search.rest.amount / self._budget.amount)
+        rest, texts = self._budget, None
+        budget = replace(rest, rows=n_changed * rest.rows)
+        if self._texts:
+            part = SEARCH_PART * Fraction(len(self._texts), len(names))
+            texts = plan_categories(
+                self._texts, budget, *self._charged, part=part, max_values=max_values
+            )
+            rest, budget = rest * (1 - part), budget * (1 - part)
+        numbers = {n: v for n, v in self._found.items() if n not in self._texts}
+        ends = parse_ends({name: numbers.get(name, (0, 1)) for name in names}, names)
+        limits = plan_search(names, ends, budget, within=False)
+        if limits is not None:
+            rest = limits.rest
+        search = DomainSearch(self._found, limits, texts)
+        if not self._found:
+            return search, self
+        return search, self.split(rest.amount / self._budget.amount)
 
     @property
     def is_gaussian(self) -> bool:
@@ -170,14 +202,16 @@ class NoiseBudget:
 
     @property
     def rho(self) -> Fraction | None:
-        """The loss rho = mu**2 / 2 in zero-concentrated differential privacy; None if the noise is Laplace."""
-        return self._budget.amount / 2 if self.is_gaussian else None
+        """The loss rho = mu**2 / 2 in zero-concentrated differential privacy; None if it is not known."""
+        # The threshold of counts of texts needs a delta.
+        is_known = self.is_gaussian and not self._texts
+        return self._budget.amount / 2 if is_known else None
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The losses of the release; empty if only epsilon and delta are known."""
         # With a larger mu, the loss adds nothing to epsilon.
-        if not self.is_gaussian or self._budget.amount > 10**199:
+        if self.rho is None or self._budget.amount > 10**199:
             return ()
         return (gaussian_loss(self._budget.amount),)
 
@@ -294,6 +328,16 @@ class NoiseBudget:
         weights = np.maximum(1, np.rint(relative * 2**30)).astype(np.int64).tolist()
         sum_of_weights = sum(weights)
         return [total * Fraction(weight, sum_of_weights) for weight in weights]
+
+
+def check_texts(names: Sequence[Any], budget: PrivacyBudget, delta: Fraction) -> None:
+    """Check that the budget has a delta, with which the values of columns of text are found."""
+    if budget.given is not None or not delta:
+        raise ValueError(
+            f"`domain` must declare the values of the columns {list(names)}, got none. "
+            "Declare them, or set `delta` in (0, 1), with a number as epsilon: values of "
+            "many rows are then found."
+        )
 
 
 def _rounded_std(noise: Noise) -> float:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp._arrays import Codes, Floats, Indices
+from skdp._arrays import Codes, Indices
 from skdp.central.statistics import Batches, encode_columns, select_columns
-from skdp.domain import Domain, Interval, close_interval
+from skdp.domain import Domain, FoundCategories, Interval
 from skdp.synthesis.private._number_cells import find_intervals
 from skdp.synthesis.private._records import encode_records, explain_undeclared
 from skdp.synthesis.private._table import PrivateTable, derived_from, replace_columns
@@ -29,7 +29,7 @@ class ColumnRecords:
         domain: Domain,
         private_names: list[Any],
         ordered: Mapping[Any, bool],
-        found: Mapping[Any, Interval],
+        found: Mapping[Any, Interval | FoundCategories],
     ) -> None:
         """Encode a table.
 
@@ -45,8 +45,8 @@ class ColumnRecords:
             The private columns.
         ordered : mapping of column name to bool
             True for modeled columns whose values are ordered.
-        found : mapping of column name to Interval
-            The private columns with an open end, for which `domain` has other ends.
+        found : mapping of column name to Interval or FoundCategories
+            The private columns whose values are found, for which `domain` has other ones.
         """
         self.table = table
         self.found = found
@@ -68,6 +68,10 @@ class ColumnRecords:
         self.max_bins = int(
             (MAX_COMBINATIONS / n_combinations) ** (1 / max(1, n_found))
         )
+        n_texts = sum(isinstance(v, FoundCategories) for v in found.values())
+        # The largest number of values of a column of text, without the last one.
+        largest = MAX_COMBINATIONS / (n_combinations * 4**n_found)
+        self.max_values = max(1, int(largest ** (1 / max(1, n_texts))) - 1)
         if n_combinations * 2**n_found > MAX_COMBINATIONS:
             raise ValueError(
                 f"`columns` must have at most {MAX_COMBINATIONS:,} combinations of "
@@ -96,17 +100,19 @@ class ColumnRecords:
 
     @property
     def rows(self) -> Batches:
-        """The private columns, to search limits."""
+        """The private columns, to search their values."""
         return Batches(self._private_table)
 
-    def with_limits(self, limits: Floats) -> ColumnRecords:
-        """Encode the table with limits in place of open ends; `limits` has those of private columns, (n_columns, 2)."""
+    def with_values(
+        self, values: Mapping[Any, Interval | FoundCategories]
+    ) -> ColumnRecords:
+        """Encode the table with the values that were found, by name of the column."""
         columns: dict[Any, Any] = dict(self.domain)
-        for name, ends in zip(self.private_names, limits.tolist(), strict=True):
-            if name in self.found:
-                columns[name] = close_interval(self.found[name], *ends)
+        for name, found in self.found.items():
+            columns[name] = values[name]
+            if isinstance(found, Interval):
                 # The number of combinations has been checked for bins that are found.
-                columns[name].has_bins = self.found[name].has_bins
+                columns[name].has_bins = found.has_bins
         domain = replace_columns(self.domain, columns)
         names = self.private_names
         return ColumnRecords(

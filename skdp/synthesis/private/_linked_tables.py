@@ -12,10 +12,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import Indices
 from skdp.base import check_column_name
 from skdp.central.statistics import Batches, select_columns
-from skdp.domain import Categories, Domain, Interval, widen_interval
+from skdp.domain import Categories, Domain, FoundCategories, Interval
 from skdp.readers import load_large
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import (
@@ -26,6 +26,7 @@ from skdp.synthesis.private._table import (
     refine_domain,
     replace_columns,
     select_present,
+    widen_found,
 )
 from skdp.tables import (
     ColumnError,
@@ -89,8 +90,8 @@ class LinkedTables(NamedTuple):
         return list(dict.fromkeys(n for table in tables for n in table.features))
 
     @property
-    def found(self) -> dict[Any, Interval]:
-        """The intervals with an open end of all tables, by name."""
+    def found(self) -> dict[Any, Interval | FoundCategories]:
+        """The columns of all tables whose values are found, by name."""
         tables = (self.people, *self.events.values())
         return {name: found for table in tables for name, found in table.found.items()}
 
@@ -103,7 +104,7 @@ class LinkedTables(NamedTuple):
         }
 
     def choose_searched(self, rng: np.random.Generator) -> Batches:
-        """Choose the rows to search limits: people, and one event of each person from each table."""
+        """Choose the rows to search values: people, and one event of each person from each table."""
         people = self.people.table
         columns = dict(zip(people.names, people.columns, strict=True))
         for table in self.events.values():
@@ -112,15 +113,12 @@ class LinkedTables(NamedTuple):
             columns |= zip(chosen.names, chosen.columns, strict=True)
         return Batches(Table(tuple(columns), tuple(columns.values()), people.native))
 
-    def with_limits(self, limits: Floats) -> LinkedTables:
-        """Return the tables with limits in place of open ends; `limits` has those of `domain`, (n_columns, 2)."""
-        tables = []
-        for table in (self.people, *self.events.values()):
-            n = len(table.domain.columns)
-            tables.append(table.with_limits(limits[:n]))
-            limits = limits[n:]
-        people, *events = tables
-        return LinkedTables(people, dict(zip(self.events, events, strict=True)))
+    def with_values(
+        self, values: Mapping[Any, Interval | FoundCategories]
+    ) -> LinkedTables:
+        """Return the tables with the values that were found, by name of the column."""
+        events = {n: table.with_values(values) for n, table in self.events.items()}
+        return LinkedTables(self.people.with_values(values), events)
 
     def join(self, name: str | None, domain: Domain) -> Table:
         """Return the columns of people and of a table of events, or of people for None, in the order of a domain.
@@ -167,8 +165,9 @@ def _open_linked(
     modeled = [name for name in features if name not in {person, *declared.derived}]
     table = select_columns(table, modeled)
     found = find_open(table, declared)
-    widest = {name: widen_interval(interval) for name, interval in found.items()}
-    domain = complete_domain(table, declared, widest) if modeled else Domain({})
+    domain = Domain({})
+    if modeled:
+        domain = complete_domain(table, declared, widen_found(found))
     ids = _read_column(person, _index_ids, columns[person])
     has_order = order_by in columns
     ranks = np.zeros(len(ids), np.intp)

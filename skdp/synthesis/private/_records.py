@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -95,10 +95,8 @@ def explain_undeclared(
     return make_undeclared_error(name, rows, domain, is_exact=True, **words)
 
 
-def check_policy(
-    handle_unknown: Any, domain: Domain, found: Mapping[Any, Interval]
-) -> None:
-    """Check the parameter `handle_unknown`, and the column names of a mapping; `found` are columns with an open end."""
+def check_policy(handle_unknown: Any, domain: Domain, found: Collection[Any]) -> None:
+    """Check the parameter `handle_unknown`, and the column names of a mapping; `found` are columns that are found."""
     if not isinstance(handle_unknown, Mapping):
         check_choice("handle_unknown", handle_unknown, POLICIES)
         return
@@ -111,7 +109,7 @@ def check_policy(
         if name in found:
             raise ValueError(
                 "`handle_unknown` must name columns with declared values, got "
-                f"{name!r}. Declare both ends of the Interval of this column."
+                f"{name!r}, whose values are found. Declare them."
             )
 
 

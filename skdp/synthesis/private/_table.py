@@ -11,8 +11,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Codes, Floats, Indices, Mask
-from skdp.base import draw_seed, find_open_intervals, get_target
+from skdp._arrays import Codes, Indices, Mask
+from skdp.base import draw_seed, find_open_intervals, get_target, name_declared
 from skdp.central.statistics import (
     Batches,
     declared_domain,
@@ -26,8 +26,8 @@ from skdp.central.statistics import (
 from skdp.domain import (
     Categories,
     Domain,
+    FoundCategories,
     Interval,
-    close_interval,
     domains_of_dtypes,
     dtype_of_attribute,
     widen_interval,
@@ -43,6 +43,7 @@ from skdp.synthesis.private._records import (
     read_codes,
 )
 from skdp.tables import (
+    ANY_TYPE,
     Table,
     empty_column,
     has_categories,
@@ -73,8 +74,8 @@ class PrivateTable:
     """False for rows of a person in excess of `max_rows_per_person`; shape (n_rows,)."""
     large: LargeTable | None = None
     """The table in an engine; None if it is in memory."""
-    found: Mapping[Any, Interval] = field(default_factory=dict)
-    """The intervals with an open end, by name; `domain` has the widest intervals until limits are found."""
+    found: Mapping[Any, Interval | FoundCategories] = field(default_factory=dict)
+    """The columns whose values are found: intervals with an open end, and texts; see `find_open`."""
 
     @classmethod
     def of(
@@ -95,18 +96,22 @@ class PrivateTable:
         return refine_domain(self.domain, self.cells)
 
     @property
+    def texts(self) -> list[int]:
+        """The indices of the columns of text whose values are found."""
+        columns = enumerate(self.domain.columns)
+        return [i for i, n in columns if isinstance(self.found.get(n), FoundCategories)]
+
+    @property
     def rows(self) -> Batches:
-        """The rows that are used, to search limits."""
+        """The rows that are used, to search the values of columns."""
         if self.large is not None or self.is_used is True:
             return Batches(self.table, self.large)
         return Batches(self.table.take(np.flatnonzero(self.is_used)))
 
-    def with_limits(self, limits: Floats) -> Self:
-        """Return the table with limits in place of open ends; `limits` has those of all columns, (n_columns, 2)."""
-        columns = dict(self.domain)
-        for name, ends in zip(self.domain.columns, limits.tolist(), strict=True):
-            if name in self.found:
-                columns[name] = close_interval(self.found[name], *ends)
+    def with_values(self, values: Mapping[Any, Interval | FoundCategories]) -> Self:
+        """Return the table with the values that were found, by name of the column."""
+        columns: dict[Any, Any] = dict(self.domain)
+        columns |= {name: values[name] for name in self.found}
         domain = replace_columns(self.domain, columns)
         return replace(self, domain=domain, cells=cut_domain(domain))
 
@@ -189,9 +194,7 @@ def open_table(
     if large is None and person is not None:
         is_used = rows_within(read_persons(person, table), max_rows, rng)
     found = find_open(table, declared, target=None if y is None else table.names[-1])
-    check_listed(table, declared, found)
-    widest = {name: widen_interval(interval) for name, interval in found.items()}
-    domain = complete_domain(table, declared, widest)
+    domain = complete_domain(table, declared, widen_found(found))
     check_rows_alone(domain)
     rows = {"is_used": is_used, "large": large, "found": found}
     return PrivateTable.of(features, table, domain, **rows)
@@ -250,6 +253,7 @@ def complete_domain(
     """
     declared_names = _declared_names(table, declared)
     values_by_name = declared
+    public_values = {**_declare_booleans(table, declared), **(public_values or {})}
     used = []
     if isinstance(declared, Domain):
         used = [name for name in declared.columns if name in table.names]
@@ -275,6 +279,16 @@ def complete_domain(
     # The constraints and derived columns of the Domain that read these columns.
     facts = declared.select(used)
     return replace_columns(facts, domain)
+
+
+def _declare_booleans(table: Table, declared: Any) -> dict[Any, list[bool]]:
+    """Return the values of columns with a dtype of booleans that the parameter `domain` omits."""
+    if not table.has_dtypes:
+        return {}
+    columns = dict(zip(table.names, table.columns, strict=True))
+    omitted = list_undeclared(table, declared)
+    booleans = [name for name in omitted if type_of_column(columns[name]) == "boolean"]
+    return {name: [False, True] for name in booleans}
 
 
 def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
@@ -367,34 +381,69 @@ def list_undeclared(table: Table, declared: Any) -> list[Any]:
     return [name for name in table.names if name not in declared_names]
 
 
-def find_open(table: Table, declared: Any, target: Any = None) -> dict[Any, Interval]:
-    """Find the intervals with an open end: declared ones, and columns of numbers that `declared` omits.
+def find_open(
+    table: Table, declared: Any, target: Any = None
+) -> dict[Any, Interval | FoundCategories]:
+    """Find the columns whose values are found: those declared as such, with an open end, or omitted by `declared`.
 
-    A `target` of integers must be declared, because they may be classes.
+    Columns with a dtype of text or of any objects have `FoundCategories` without values. A `target` of integers must be
+    declared, because they may be classes.
     """
     omitted = list_undeclared(table, declared)
-    found = find_open_intervals(table, declared)
+    found: dict[Any, Interval | FoundCategories] = {}
+    found |= find_open_intervals(table, declared)
+    for name, values in name_declared(table.names, declared).items():
+        if isinstance(values, FoundCategories) and values.is_open:
+            found[name] = FoundCategories([])
+            check_unconstrained(name, declared)
+    absent = []
     for name, column in zip(table.names, table.columns, strict=True):
+        if name not in omitted:
+            continue
+        dtype = type_of_column(column)
+        is_whole = dtype == "number" and has_integer_dtype(column)
         # The dtype of a list of rows is inferred from its values. Categories are codes.
-        is_number = table.has_dtypes and not has_categories(column)
-        if name in omitted and is_number and type_of_column(column) == "number":
-            is_whole = has_integer_dtype(column)
-            if not (is_whole and name == target):
-                found[name] = Interval(
-                    real=not is_whole, decimals=0 if is_whole else None
-                )
+        if not table.has_dtypes or (is_whole and name == target):
+            absent.append(name)
+        elif dtype in ("string", ANY_TYPE):
+            found[name] = FoundCategories([])
+        elif dtype == "number" and not has_categories(column):
+            found[name] = Interval(real=not is_whole, decimals=0 if is_whole else None)
+        elif dtype != "boolean":
+            absent.append(name)
+    if absent and not isinstance(declared, Domain):  # whose error names its columns
+        raise ValueError(
+            f"`domain` must declare the values of the columns {absent}, got none. Only "
+            "the limits of columns with a dtype of numbers, and the values of columns of text, "
+            "are found. Add lists of values from public knowledge, or exclude these columns."
+        )
     return found
 
 
-def check_listed(table: Table, declared: Any, found: Mapping[Any, Interval]) -> None:
-    """Check that without a parameter `domain` the limits of all columns are found, or dtypes declare their values."""
-    absent = [name for name in list_undeclared(table, declared) if name not in found]
-    if declared is None and absent:
-        raise ValueError(
-            f"`domain` must declare the values of the columns {absent}, got no domain. Only "
-            "the limits of columns with a dtype of numbers are found. Add lists of values "
-            "from public knowledge or from discover_domain, or exclude these columns from X."
-        )
+def check_unconstrained(name: Any, domain: Any) -> None:
+    """Check that no constraint reads a column whose values are found, which may exclude all of them."""
+    if isinstance(domain, Domain):
+        read = [c.text for c in domain._constraints if name in domain._list_read(c)]
+        if read:
+            raise ValueError(
+                f"`domain` must declare the values of column {name!r}, which the constraints "
+                f"{read} read, got values to be found. Declare them."
+            )
+
+
+def count_values(domain: Domain) -> list[int]:
+    """Return the number of values of each column, without the value of all others of a column that is found."""
+    return [len(v) - isinstance(v, FoundCategories) for v in domain.values()]
+
+
+def widen_found(
+    found: Mapping[Any, Interval | FoundCategories],
+) -> dict[Any, Interval | FoundCategories]:
+    """Return the widest values of columns that are found, by which columns are checked before."""
+    return {
+        name: widen_interval(values) if isinstance(values, Interval) else values
+        for name, values in found.items()
+    }
 
 
 def make_template(table: Table, domain: Domain) -> Table:
