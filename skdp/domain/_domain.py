@@ -65,8 +65,9 @@ class Domain(Mapping[Any, Categories | Interval]):
     constraints : list of str, default=()
         Expressions that are true in every row, such as ``"end >= start"`` or
         ``"not (sex == 'male' and pregnant == 'yes')"``, or for every person
-        (``"count(ward == 'birth') <= 1"``, for `DPLinkedSynthesizer`). They are true in
-        all rows of synthesizers; other estimators ignore them.
+        (``"count(ward == 'birth') <= 1"`` or ``"last(died == 'yes')"``, for
+        `DPLinkedSynthesizer`). They are true in all rows of synthesizers; other
+        estimators ignore them.
     derived : mapping of column name to str, optional
         Columns that are computed from declared columns, such as
         ``{"total": "a + b"}``. `DPMarginalSynthesizer` computes them in synthetic rows;
@@ -103,9 +104,11 @@ class Domain(Mapping[Any, Categories | Interval]):
     **Expressions** consist of names of columns, numbers, ``+ - * /``, comparisons (also
     ``0 <= a <= b``), ``and``, ``or`` and ``not``. Calls, attributes and indexing are
     errors, except that constraints compare ``count(expression)``, the number of events
-    of a person for which the expression is true, with whole numbers. Names that are not
-    identifiers require backquotes: ``"`hours per week` < 100"``. Text in quotes and truth values can be compared by
-    ``==`` and ``!=``. The difference of two dates is a number of days, and a number added
+    of a person for which the expression is true, with whole numbers, or are
+    ``first(expression)`` or ``last(expression)``: an event for which the expression is
+    true is the first or the last one of the person. Names that are not identifiers
+    require backquotes: ``"`hours per week` < 100"``. Text in quotes and truth values can
+    be compared by ``==`` and ``!=``. The difference of two dates is a number of days, and a number added
     to a date is a number of days. A comparison with a missing value is false: for a
     missing ``end``, ``"end >= start"`` is false and ``"not end < start"`` is true.
 
@@ -529,7 +532,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         return write_toml(self._attributes, comments or {}, options)
 
     def check_constraints(self, X: Any) -> Mask:
-        """Mark the rows of a table that satisfy all constraints, except numbers of events of a person.
+        """Mark the rows of a table that satisfy all constraints, except numbers and order of events of a person.
 
         The result is not private, because it depends on the values of each row.
 
@@ -561,9 +564,13 @@ class Domain(Mapping[Any, Categories | Interval]):
         get_operand = self._make_reader(table)
         is_valid = np.ones(len(table.columns[0]), bool)
         for constraint in self._constraints:
-            if not constraint.counts:
+            if constraint.is_on_rows:
                 is_valid &= constraint.evaluate(get_operand).to_truth()
         return is_valid
+
+    def _evaluate(self, constraint: Expression, X: Any) -> Mask:
+        """Return True for each row of a table for which the expression of a constraint is true."""
+        return constraint.evaluate(self._make_reader(wrap_table(X))).to_truth()
 
     def _mark_limited(self, X: Any) -> Mask:
         """Mark the events that each constraint limits, or that violate it, in shape (n_constraints, n_events)."""
@@ -571,7 +578,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         marked = []
         for constraint in self._constraints:
             is_true = constraint.evaluate(get_operand).to_truth()
-            marked.append(is_true == constraint.counts)
+            marked.append(is_true != constraint.is_on_rows)
         return np.array(marked)
 
     def _list_read(self, expression: Expression) -> list[Any]:

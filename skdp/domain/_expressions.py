@@ -21,7 +21,8 @@ from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_o
 _ALLOWED = (
     "Use columns (in backquotes unless they are identifiers), numbers, + - * /, "
     "comparisons, and, or, not, and text in quotes beside == or !=. A constraint may "
-    "be count(EXPRESSION) <= 1, == 1, >= 1 or 1 <= count(EXPRESSION) <= 2."
+    "be count(EXPRESSION) <= 1, == 1, >= 1 or 1 <= count(EXPRESSION) <= 2, "
+    "first(EXPRESSION) or last(EXPRESSION)."
 )
 
 # A string in quotes, or the name of a column in backquotes.
@@ -133,6 +134,8 @@ class Expression:
     """True for "low <= count(expression) <= high", on the events of a person for which the expression is true."""
     low: int = 0
     high: float = 0
+    place: str | None = None
+    """"first" or "last" if the expression is true for the first or the last event of a person only."""
 
     def __init__(self, text: Any, title: str, *, may_count: bool = False) -> None:
         # `text` is Python syntax with column names, and `title` its name in errors.
@@ -157,7 +160,7 @@ class Expression:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(f"{self.title}: not an expression. {_ALLOWED}") from None
         if may_count:
-            self._read_limits()
+            self._read_form()
         identifiers = {f"_column_{index}_": name for index, name in enumerate(names)}
         self.columns = set()
         for node in ast.walk(self._tree):
@@ -165,9 +168,17 @@ class Expression:
                 node.id = identifiers.get(node.id, node.id)
                 self.columns.add(node.id)
 
-    def _read_limits(self) -> None:
-        """Read "count(expression) <= 1" and "1 <= count(expression) <= 2"; all other texts remain expressions."""
+    @property
+    def is_on_rows(self) -> bool:
+        """True for an expression on single rows, and not on several events of a person."""
+        return not self.counts and self.place is None
+
+    def _read_form(self) -> None:
+        """Read "count(expression) <= 1", "1 <= count(expression) <= 2", "first(expression)" and "last(expression)"."""
         match self._tree:
+            case ast.Call(ast.Name("first" | "last" as place), [event], []):
+                self._tree, self.place, self.high = event, place, math.inf
+                return
             case ast.Compare(
                 ast.Call(ast.Name("count"), [event], []),
                 [op],

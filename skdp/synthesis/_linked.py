@@ -404,11 +404,10 @@ class DPLinkedSynthesizer(CentralEstimator):
         events = {}
         for index, (name, model) in enumerate(self._models.items(), 1):
             persons, drawn = model.draw(rows, model.joint, rng, model._ranks)
+            if self.order_by in drawn.domain.columns:
+                persons, drawn = model.sort_events(self.order_by, persons, drawn)
             n_planned = int(rows.numbers[name_number(name)].sum())
             check_omitted(name, model.joint, persons.size, n_planned)
-            if self.order_by in drawn.domain.columns:
-                order = drawn.sort(self.order_by, persons)
-                persons, drawn = persons[order], drawn.take(order)
             features = self._features[index]
             events[name] = self._write(model.template, drawn, persons, features)
         if self._has_names:

@@ -106,6 +106,9 @@ def test_constraints_select_the_expected_rows(make_frame):
         ("count(a > 1) == 1 and a > 1", "is not allowed"),
         ("count(a > 1, 2) <= 1.5", "is not allowed"),
         ("count(a > 1) >= b", "is not allowed"),
+        ("not last(a > 1)", r"'last.a > 1.' is not allowed. .* first.EXPRESSION. or last.EXPRESSION."),
+        ("first(a > 1, 2)", "is not allowed"),
+        ("last(a)", "expected a comparison"),
     ],
 )
 def test_unsupported_expressions_raise_when_the_domain_is_made(constraint, message):

@@ -77,6 +77,54 @@ def test_all_persons_hold_the_limits(constraints, limits, order_by):
         assert events.eval(event).groupby(events["id"]).sum().between(low, high).all(), event
 
 
+@pytest.mark.filterwarnings("ignore:.*of 'events' are omitted")
+@pytest.mark.parametrize("order_by", ["step", "row"])
+def test_first_and_last_events_hold_in_all_tables(order_by):
+    # Two persons have each sequence of at most three events, so that most real persons contradict the constraints.
+    kinds = [*itertools.product(range(3), repeat=2)]
+    own = [e for n in range(4) for e in itertools.product(kinds, repeat=n)]
+    people = pd.DataFrame({"id": range(len(own)), "sex": np.arange(len(own)) % 2})
+    rows = [(person, *event) for person, events in enumerate(own) for event in events]
+    events = pd.DataFrame(rows, columns=["id", "kind", "step"])
+    tables = people, events.assign(row=range(len(rows)))
+    constraints = ["first(kind == 0 and sex == 1)", "last(kind == 2)", "kind != 2 or step != 1"]
+    columns = {"sex": range(2), "kind": range(3), "step": range(3)}
+    options = {"max_rows_per_person": 3, "order_by": order_by}
+    people, events = fit(*constraints, tables=tables, epsilon=10.0, columns=columns, **options).sample()
+    events = events.merge(people)
+    has_earlier, has_later = events["id"].duplicated(), events["id"].duplicated(keep="last")
+    assert has_later.sum() > 300
+    assert not has_earlier[(events["kind"] == 0) & (events["sex"] == 1)].any()
+    assert not has_later[events["kind"] == 2].any()
+    assert not ((events["kind"] == 2) & (events["step"] == 1)).any()
+    if order_by == "step":
+        assert events.groupby("id")["step"].is_monotonic_increasing.all()
+
+
+@pytest.mark.parametrize("order_by", ["day", "row"])
+def test_number_of_last_events_is_kept(order_by):
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"id": range(3_000)})
+    visits = people.loc[people.index.repeat(rng.integers(0, 5, len(people)))]
+    visits = visits.assign(day=np.sort(rng.integers(0, 365, len(visits))), row=range(len(visits)))
+    visits["day"] = visits.groupby("id")["day"].transform("min") + visits.groupby("id").cumcount() * 7
+    is_last = ~visits["id"].duplicated(keep="last")
+    visits["died"] = np.where(is_last & (rng.random(len(visits)) < 0.1), "yes", "no")
+    columns = {"died": ["yes", "no"], "day": Interval(0, 400)}
+    if order_by == "row":
+        visits = visits.drop(columns="day")
+        columns.pop("day")
+    else:
+        visits = visits.drop(columns="row")
+    domain = Domain.from_toml(Domain(columns, constraints=["last(died == 'yes')"]).to_toml())
+    model = fit(tables=(people, visits), columns=domain, order_by=order_by, epsilon=4.0)
+    _, events = model.sample()
+    is_death = events["died"] == "yes"
+    assert not events["id"].duplicated(keep="last")[is_death].any()
+    assert is_death.sum() == pytest.approx((visits["died"] == "yes").sum(), rel=0.2)
+    assert "died, n_events" in model.link_quality_.index.get_level_values(1)
+
+
 def test_limits_are_post_processing():
     ledger = PrivacyLedger(2.0, delta=1e-6)
     limited = fit("count(role == 'head') == 2", "count(age > 60) <= 1", ledger=ledger)
@@ -165,6 +213,8 @@ def test_required_events_of_people_without_events_warn():
     [
         (["count(role == 'head') >= 6"], r"at most `max_rows_per_person` events, got 6\. Increase it"),
         (["count(region == 'n') <= 1"], r"must read a column of events, got \[.count"),
+        (["last(region == 'n')"], r"must read a column of events, got \[.last"),
+        (["first(role == 'head')"], r"`order_by` must name a column of the table 'events' for .*first.*, got None"),
         (["count(role == 'head' and role == 'child') == 1"], "some combination of declared values must be counted"),
         ([ONE_HEAD, "role != 'head'"], "Constraint .count.role == 'head'. == 1.: some combination of declared values"),
         (["role == 'head' and role == 'child'"], "exclude all combinations of declared values"),
@@ -179,7 +229,7 @@ def test_limits_that_cannot_be_met_raise_an_error(constraints, message):
 
 def test_synthesizers_of_single_rows_refuse_limits():
     _, members = make_households(50)
-    rows, domain = members[["role", "age"]], Domain(COLUMNS, constraints=[ONE_HEAD])
+    rows, domain = members[["role", "age"]], Domain(COLUMNS, constraints=[ONE_HEAD, "last(role == 'child')"])
     for synthesizer in (DPMarginalSynthesizer(domain=domain), DPColumnSynthesizer(columns=["role"], domain=domain)):
         with pytest.raises(ValueError, match="limit the events of a person, which requires DPLinkedSynthesizer"):
             synthesizer.fit(rows)

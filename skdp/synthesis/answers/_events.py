@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from skdp.synthesis.answers._synthetic_rows import (
     constrains_numbers,
     draw_numbers,
     draw_valid,
+    find_invalid,
     learn_ranks,
     write_frame,
 )
@@ -29,7 +31,6 @@ from skdp.synthesis.measure import (
     EventColumns,
     Histories,
     fit_counts,
-    structure_of,
 )
 from skdp.synthesis.model import Elimination, Marginal
 from skdp.synthesis.private._linked_tables import PERSON_WEIGHT, name_number
@@ -72,33 +73,52 @@ def check_omitted(table: str, domain: Domain, n_drawn: int, n_planned: int) -> N
     )
 
 
+def mark_placed(domain: Domain) -> Mask:
+    """Mark the constraints on first and on last events; shape (2, n_constraints)."""
+    places = [constraint.place for constraint in domain._constraints]
+    return np.array([[p == place for p in places] for place in ("first", "last")], bool)
+
+
 class EventCounts:
-    """The number of events of each person that each constraint limits, of shape (n_constraints, n_persons)."""
+    """The number of events of each person that each constraint limits or places, (n_constraints, n_persons)."""
 
     def __init__(self, joint: Domain, template: Table, n_persons: int) -> None:
         """Start with people without events, which have the columns of `joint`."""
         limits = [(limit.low, limit.high) for limit in joint._constraints]
         self._lows, self._highs = np.reshape(limits, (-1, 2)).T[..., np.newaxis]
         self._counts = np.zeros((len(limits), n_persons))
+        self._is_first, self._is_last = mark_placed(joint)
         self._template = template
 
     def _add(self, persons: Indices, drawn: DrawnRows) -> Floats:
         """Return the numbers of some people after one more event of each; (n_constraints, n_persons)."""
-        counts = self._counts[:, persons]
-        if len(counts):
-            counts += drawn.domain._mark_limited(write_frame(self._template, drawn))
-        return counts
+        return self._counts[:, persons] + self._mark(drawn)
+
+    def _mark(self, drawn: DrawnRows) -> Mask:
+        """Mark the events that each constraint limits or places, or that violate it."""
+        if not len(self._counts):
+            return np.zeros((0, drawn.n_rows), bool)
+        return drawn.domain._mark_limited(write_frame(self._template, drawn))
 
     def find_invalid(
-        self, waiting: Indices, n_later: Indices, rows: Indices, drawn: DrawnRows
+        self,
+        waiting: Indices,
+        n_earlier: int,
+        n_later: Indices,
+        rows: Indices,
+        drawn: DrawnRows,
     ) -> Mask:
         """Return True for each event that violates a constraint, or after which the limits cannot be met.
 
-        The events are of the people `waiting[rows]`, and `n_later` events of the people `waiting` follow.
+        The events are of the people `waiting[rows]`, after `n_earlier` events, and `n_later` events of the people
+        `waiting` follow.
         """
-        counts = self._add(waiting[rows], drawn)
+        marks = self._mark(drawn)
+        counts = self._counts[:, waiting[rows]] + marks
         n_missing = np.maximum(self._lows - counts, 0).sum(axis=0)
-        return np.any(counts > self._highs, axis=0) | (n_missing > n_later[rows])
+        is_invalid = np.any(counts > self._highs, axis=0) | (n_missing > n_later[rows])
+        is_invalid |= marks[self._is_last].any(axis=0) & (n_later[rows] > 0)
+        return is_invalid | marks[self._is_first].any(axis=0) & (n_earlier > 0)
 
     def add_event(self, persons: Indices, drawn: DrawnRows) -> None:
         """Add one event of each of some people."""
@@ -168,7 +188,7 @@ class EventModel:
         """Fit the model to the noisy counts, and to simulated marginals as far as the model still has few cells."""
         counts = self.fitted.counts
         columns = self.columns
-        structure = structure_of(columns.domain, max_cells, columns.given)
+        structure = columns.find_structure(max_cells)
         cliques = {marginal.clique for marginal in counts.marginals}
         cliques.update(clique for clique, _ in structure.masks)
         graph = Elimination(structure.sizes, cliques, structure.given)
@@ -292,7 +312,7 @@ class EventModel:
                 given,
                 joint,
                 rng,
-                reject=partial(counts.find_invalid, waiting, n_later),
+                reject=partial(counts.find_invalid, waiting, n_earlier, n_later),
                 ranks=ranks,
                 positions=positions,
             )
@@ -309,6 +329,27 @@ class EventModel:
         order = order[counts.are_met(persons[order])]
         events = DrawnRows.concatenate([batch for _, batch in batches])
         return persons[order], events.take(order)
+
+    def sort_events(
+        self, name: Any, persons: Indices, events: DrawnRows
+    ) -> tuple[Indices, DrawnRows]:
+        """Sort the events of each person by the column `name`; return the person of each event, and the events."""
+        # The values of the column move, so that the other columns keep the order in which they were drawn, unless this
+        # violates a constraint.
+        rows = events.sort_values(name, persons)
+        is_moved = np.isin(persons, persons[find_invalid(self.template, rows)])
+        moved = np.flatnonzero(is_moved)
+        rows.replace(moved, events.take(events.sort(name, persons)), moved)
+        is_first, is_last = mark_placed(events.domain)
+        if not (is_first | is_last).any():
+            return persons, rows
+        marks = events.domain._mark_limited(write_frame(self.template, rows))
+        has_earlier = np.append(False, persons[1:] == persons[:-1])[: persons.size]
+        has_later = np.append(has_earlier[1:], False)[: persons.size]
+        is_misplaced = marks[is_first].any(axis=0) & has_earlier
+        is_misplaced |= marks[is_last].any(axis=0) & has_later
+        kept = np.flatnonzero(~is_misplaced)
+        return persons[kept], rows.take(kept)
 
     def _draw_next(
         self,

@@ -71,6 +71,16 @@ class DrawnRows:
         numbers = self.numbers.get(name, self.codes[index])
         return np.lexsort((numbers, self.codes[index], groups))
 
+    def sort_values(self, name: Any, groups: Indices) -> DrawnRows:
+        """Return rows with the values of a column sorted within groups, whose rows are next to each other."""
+        order = self.sort(name, groups)
+        codes, numbers = list(self.codes), dict(self.numbers)
+        index = self.domain.columns.index(name)
+        codes[index] = codes[index][order]
+        if name in numbers:
+            numbers[name] = numbers[name][order]
+        return DrawnRows(self.domain, codes, numbers)
+
     @classmethod
     def concatenate(cls, batches: Sequence[DrawnRows]) -> DrawnRows:
         """Return the rows of all batches."""
@@ -334,7 +344,7 @@ def draw_valid(
 def constrains_numbers(domain: Domain, columns: Collection[Any]) -> bool:
     """Return True if a constraint on single rows reads a number or date among some columns."""
     names = {name for name in columns if isinstance(domain[name], Interval)}
-    rules = [c for c in domain._constraints if not c.counts]
+    rules = [c for c in domain._constraints if c.is_on_rows]
     return any(names.intersection(domain._list_read(rule)) for rule in rules)
 
 

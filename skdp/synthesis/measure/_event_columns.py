@@ -12,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Floats, Indices
-from skdp.domain import Domain
+from skdp.domain import Domain, Expression
 from skdp.randomness import ByteSource
 from skdp.synthesis.measure._cell_counts import MAX_BINS, measure_cells
 from skdp.synthesis.measure._plan import MarginalPlan, make_plan, structure_of
 from skdp.synthesis.measure._private_counts import NoiseBudget, PrivateCounts
-from skdp.synthesis.measure._rules import list_related
+from skdp.synthesis.measure._rules import (
+    CLIQUES_PER_MODEL,
+    list_related,
+    mark_places,
+)
 from skdp.synthesis.measure._selection import FittedCounts, measure_and_fit
-from skdp.synthesis.model import Clique, Marginal
+from skdp.synthesis.model import Clique, Elimination, Marginal, Structure, expand
 from skdp.synthesis.private._linked_tables import (
     PERSON_WEIGHT,
     CodedTables,
@@ -111,6 +115,40 @@ class EventColumns:
         """The columns given which events are drawn: all other columns."""
         return frozenset(range(self.n_events, len(self.domain.columns)))
 
+    def find_structure(self, max_cells: int) -> Structure:
+        """Find the sizes of all columns and the impossible cells, such as events that follow a last one."""
+        structure = structure_of(self.domain, max_cells, self.given)
+        masks = dict(structure.masks)
+        graph = Elimination(structure.sizes, masks, self.given)
+        for constraint in self._places:
+            read, is_placed = mark_places(self.domain, constraint)
+            column = self._find_place(constraint)
+            codes = np.arange(self.domain.sizes[column])
+            # A person without earlier events has the last code of a history.
+            is_misplaced = codes < codes[-1]
+            if constraint.place == "last":
+                is_misplaced = codes > self.encode_numbers(np.array([1]), 0)
+            clique = tuple(sorted({*read, column}))
+            if graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
+                mask = expand(is_placed, read, clique)
+                mask = mask & expand(is_misplaced, (column,), clique)
+                masks[clique] = masks.get(clique, np.False_) | mask
+        return replace(structure, masks=tuple(masks.items()))
+
+    @property
+    def _places(self) -> list[Expression]:
+        """The constraints on first and last events, if these are known."""
+        constraints = self.domain._constraints if self.has_order else ()
+        return [constraint for constraint in constraints if constraint.place]
+
+    def _find_place(self, constraint: Expression) -> int:
+        """Return the column that states whether an event is first, a history, or last, the number of events."""
+        if constraint.place == "last":
+            return self.domain.columns.index(self.number)
+        # The columns of events are before the columns of people.
+        read = self.domain._list_read(constraint)
+        return self.n_events + self.domain.columns.index(read[0])
+
     def plan(self, max_cells: int) -> MarginalPlan:
         """Plan the marginals: pairs of event columns, with columns of people, and with the own history."""
         n = self.n_events
@@ -126,12 +164,17 @@ class EventColumns:
             workload += [(*pair, number) for pair in own_pairs]
         # A person with many events has more rows, but the same weight in scores.
         number_pairs = itertools.product(range(n), [number])
+        related = list_related(self.domain, self.given)
+        for constraint in self._places:
+            read = map(self.domain.columns.index, self.domain._list_read(constraint))
+            place = self._find_place(constraint)
+            related += [(column, place) for column in read if column < n]
         return replace(
             make_plan(self.domain, "auto", None, None, max_cells),
-            structure=structure_of(self.domain, max_cells, self.given),
+            structure=self.find_structure(max_cells),
             workload=tuple(workload),
             favored=frozenset([*own_pairs, *number_pairs]),
-            related=tuple(list_related(self.domain, self.given)),
+            related=tuple(related),
         )
 
     def encode_numbers(self, n_events: Indices, n_earlier: Any) -> Codes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ def list_rules(domain: Domain) -> Iterator[tuple[Expression, Clique]]:
     """List the constraints on single rows, and the columns of the model that they read."""
     for constraint in domain._constraints:
         names = domain._list_read(constraint)
-        if not constraint.counts:
+        if constraint.is_on_rows:
             yield constraint, tuple(map(domain.columns.index, names))
 
 
@@ -62,29 +62,43 @@ def find_masks(
         # Rows that violate a constraint on a single number are drawn again, at no loss.
         if intervals and (len(names) == 1 or not all(v.has_bins for v in intervals)):
             continue
-        if given.issuperset(clique) or clique in masks:
+        if given.issuperset(clique) or clique in masks or constraint.place:
             continue
         if not graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
             continue
-        is_possible = _mark_possible(domain.select(names), is_listed=not intervals)
+        part = domain.select(names)
+        is_possible = _mark_possible(part, part.check_constraints, not intervals)
         # Comparisons that hold for few numbers may be true at none of the points.
         if not is_possible.all() and is_possible.any():
             masks[clique] = ~is_possible
     return tuple(masks.items())
 
 
-def _mark_possible(domain: Domain, *, is_listed: bool) -> Mask:
-    """Return True for each cell in which some row satisfies all constraints; with an axis for each column."""
+def mark_places(domain: Domain, constraint: Expression) -> tuple[Clique, Mask]:
+    """Return the columns that a constraint on the order of events reads, and True for each cell of such events."""
+    part = domain.select(domain._list_read(constraint))
+
+    def is_other(rows: pd.DataFrame) -> Mask:
+        return ~part._evaluate(constraint, rows)
+
+    is_listed = not any(isinstance(part[name], Interval) for name in part)
+    clique = tuple(map(domain.columns.index, part.columns))
+    return clique, ~_mark_possible(part, is_other, is_listed)
+
+
+def _mark_possible(
+    domain: Domain, is_valid: Callable[[pd.DataFrame], Mask], is_listed: bool
+) -> Mask:
+    """Return True for each cell in which some row is valid; with an axis for each column."""
     cells = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
     n_cells = cells.shape[1]
     n_corners = 1 << sum(isinstance(domain[name], Interval) for name in domain)
     n_points = max(n_corners, min(MAX_POINTS_PER_CELL, MAX_POINTS // n_cells))
     codes = np.tile(cells, 1 if is_listed else n_points)
     rows = _make_rows(domain, [*codes], codes.shape[1] // n_cells)
-    is_valid = domain.check_constraints(rows)
     if is_listed:
-        _check_possible(domain, rows, is_valid)
-    return is_valid.reshape(-1, n_cells).any(axis=0).reshape(domain.sizes)
+        _check_possible(domain, rows)
+    return is_valid(rows).reshape(-1, n_cells).any(axis=0).reshape(domain.sizes)
 
 
 def _make_rows(domain: Domain, codes: Sequence[Codes], n_points: int) -> pd.DataFrame:
@@ -112,8 +126,9 @@ def _make_rows(domain: Domain, codes: Sequence[Codes], n_points: int) -> pd.Data
     return pd.DataFrame(columns)
 
 
-def _check_possible(domain: Domain, rows: pd.DataFrame, is_valid: Mask) -> None:
+def _check_possible(domain: Domain, rows: pd.DataFrame) -> None:
     """Check that some combination of listed values satisfies all constraints, and is counted if some must be."""
+    is_valid = domain.check_constraints(rows)
     for limit, is_limited in zip(
         domain._constraints, domain._mark_limited(rows), strict=True
     ):

@@ -20,6 +20,7 @@ from skdp.synthesis.model._tables import ValueGroups as ValueGroups
 from skdp.synthesis.model._tables import combine_levels as combine_levels
 from skdp.synthesis.model._tables import estimate_counts as estimate_counts
 from skdp.synthesis.model._tables import estimate_total as estimate_total
+from skdp.synthesis.model._tables import expand as expand
 from skdp.synthesis.model._tables import merge_marginals as merge_marginals
 from skdp.synthesis.model._tables import n_cells_of as n_cells_of
 from skdp.synthesis.model._tables import project as project

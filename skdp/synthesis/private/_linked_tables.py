@@ -269,10 +269,10 @@ def _check_tables(
     """Check the columns of all tables together."""
     people = tables.people
     n_tables = Counter(people.features)
-    if counts := [c.text for c in people.domain._constraints if c.counts]:
+    if texts := [c.text for c in people.domain._constraints if not c.is_on_rows]:
         raise ValueError(
-            f"Constraints on the number of events must read a column of events, got {counts}. "
-            "Add a comparison with such a column."
+            "Constraints on the number or order of events must read a column of events, got "
+            f"{texts}. Add a comparison with such a column."
         )
     facts = select_present(declared, tables.features)
     unused = {*facts.constraints, *facts.derived}
@@ -285,6 +285,13 @@ def _check_tables(
         columns = {*people.domain.columns, *table.domain.columns}
         check_computable(declared, (*people.features, *table.features), columns)
         facts = select_present(declared, columns)
+        places = [c.text for c in facts._constraints if c.place]
+        if places and not table.has_order:
+            raise ValueError(
+                f"`order_by` must name a column of the table {name!r} for the constraints "
+                f"{places}, got {order_by!r}. Pass the column that orders its events, or "
+                "remove them from `domain`."
+            )
         unused -= {*facts.constraints, *facts.derived}
     if not tables.events:
         raise ValueError("`events` must have at least one table, got none.")

@@ -300,9 +300,9 @@ def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
 
 def check_rows_alone(domain: Domain) -> None:
     """Check that all constraints of a domain are on single rows."""
-    if counts := [limit.text for limit in domain._constraints if limit.counts]:
+    if texts := [c.text for c in domain._constraints if not c.is_on_rows]:
         raise ValueError(
-            f"The constraints {counts} of `domain` limit the events of a person, which "
+            f"The constraints {texts} of `domain` limit the events of a person, which "
             "requires DPLinkedSynthesizer. Use it, or remove them."
         )
 
