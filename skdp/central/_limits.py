@@ -109,15 +109,19 @@ class Cells:
     def find(self, numbers: Floats) -> Integers:
         """Return the index of the cell of each number, in ascending order."""
         with np.errstate(over="ignore"):
-            finite = np.nan_to_num(numbers - self.center)
-        distances = np.abs(finite)
-        # Fractions from 1/2 to below 1.
-        fractions, powers = np.frexp(np.maximum(distances, 2.0 ** (MIN_POWER - 1)))
-        steps = ((2 * fractions - 1) * self.cells_per_octave).astype(np.int64) + 1
-        steps += (powers - 1 - MIN_POWER) * self.cells_per_octave
-        steps = np.clip(steps, 0, self.n_side_cells)
-        cells: Integers = np.where(finite < 0, -steps, steps) + self.n_side_cells
-        return cells
+            distances = numbers - self.center
+        # The first bits of a float after its sign: its exponent, which is larger by 1,023, and
+        # the step from this power of 2 to the next.
+        n_bits = 52 - (self.cells_per_octave.bit_length() - 1)
+        steps = np.abs(distances).view(np.int64) >> n_bits
+        steps -= (MIN_POWER + 1023) * self.cells_per_octave - 1
+        np.clip(steps, 0, self.n_side_cells, out=steps)
+        # -1 for a negative distance, in which case the lines negate the steps; `where` takes
+        # forty times as long.
+        sign = distances.view(np.int64) >> 63
+        steps ^= sign
+        steps -= sign
+        return steps + self.n_side_cells
 
     @property
     def zero(self) -> int:
@@ -128,9 +132,12 @@ class Cells:
         """Count finite numbers by cell, and last the numbers beyond 0 from the center in the cell of 0."""
         found = self.find(numbers)
         counts = np.bincount(found, minlength=2 * self.n_side_cells + 1)
-        is_beyond = np.signbit(numbers) != (self.center < 0)
-        is_beyond &= (found == self.zero) & (numbers != 0)
-        return np.append(counts, is_beyond.sum() * (self.center != 0))
+        n_beyond = 0
+        if self.center:
+            is_beyond = np.signbit(numbers) != (self.center < 0)
+            is_beyond &= (found == self.zero) & (numbers != 0)
+            n_beyond = is_beyond.sum()
+        return np.append(counts, n_beyond)
 
     @property
     def edges(self) -> Floats:
@@ -451,9 +458,9 @@ def _count_cells(
     """Count the numbers of each column by cell, clipped to its ends, and missing values last."""
     counts = []
     for numbers, cut, (low, high) in zip(read(table), cells, ends, strict=True):
-        is_missing = np.isnan(numbers)
-        by_cell = cut.count(np.clip(numbers[~is_missing], low, high))
-        counts.append(np.append(by_cell, is_missing.sum()))
+        present = numbers[~np.isnan(numbers)]  # a copy
+        by_cell = cut.count(np.clip(present, low, high, out=present))
+        counts.append(np.append(by_cell, len(numbers) - len(present)))
     return counts
 
 
