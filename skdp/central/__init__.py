@@ -28,7 +28,7 @@ from skdp.central._selectors import DPSelectKBest
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
 from skdp.central.groups._comparisons import compare_groups
-from skdp.central.groups._group_by import TOTAL as TOTAL
+from skdp.central.groups._found_keys import TOTAL as TOTAL
 from skdp.central.groups._group_by import DPGroupBy
 from skdp.central.groups._months import filter_months
 from skdp.central.groups._sampling import check_sampling as check_sampling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -20,11 +20,8 @@ from skdp.base import Estimate, parse_bounds
 from skdp.central._sums import read_values, read_weights, warn_of_objects
 from skdp.central.statistics import (
     Batches,
-    encode_columns,
-    join_codes,
     select_columns,
 )
-from skdp.domain import Domain
 from skdp.exact import log_upper
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, exponential_mechanism, unimodal_choice
@@ -320,79 +317,105 @@ class Masses:
         return self.n_before[self.numbers.searchsorted(candidates)]
 
 
-def read_masses(
-    rows: Batches,
-    domain: Domain,
-    candidates: Sequence[Candidates],
-    max_weight: float | None = None,
-    *,
-    totals: bool = False,
-) -> list[list[Masses]]:
-    """Read the values of each column by group of rows; return a list of the groups for each column.
+@dataclass(frozen=True, eq=False)
+class GroupValues:
+    """The values of columns by group of rows; they exist during `fit` only."""
 
-    The first columns of `rows` are the keys of `domain`, and the last column the weights of rows if `max_weight` is not
-    None. Rows with an undeclared key and missing values are excluded. With `totals`, there are groups of all values of
-    a key, too, in the order of `DPGroupBy.keys_`.
+    candidates: Sequence[Candidates]
+    n_groups: int
+    # For each distinct value of a group, ascending: its group, counted on from one column to the
+    # next, its candidate, and the number of its rows; (n_values,).
+    groups: Integers
+    numbers: Integers
+    counts: Integers
+    unit: int = 1
+
+    def regroup(self, groups: Integers, n_groups: int) -> GroupValues:
+        """Return the values of other groups: group g is in the groups ``groups[:, g]``, or in none where this is -1."""
+        columns, cells = np.divmod(self.groups, self.n_groups)
+        parts = []
+        for group_of_cell in groups:
+            is_kept = group_of_cell[cells] >= 0
+            kept = columns[is_kept] * n_groups + group_of_cell[cells[is_kept]]
+            parts.append((kept, self.numbers[is_kept], self.counts[is_kept]))
+        merged = ValueCounts(tuple(parts)).merge()
+        return GroupValues(self.candidates, n_groups, *merged, self.unit)
+
+    def list_masses(self) -> list[list[Masses]]:
+        """Return the masses of the groups of each column."""
+        n_groups = self.n_groups
+        ends = np.arange(len(self.candidates) * n_groups + 1)
+        limits = np.searchsorted(self.groups, ends)
+        n_before = np.append(0, np.cumsum(self.counts))
+        masses: list[list[Masses]] = []
+        for column, choices in enumerate(self.candidates):
+            edges = limits[column * n_groups : (column + 1) * n_groups + 1].tolist()
+            part = self.numbers[edges[0] : edges[-1]]
+            starts = choices.find_start(part)
+            masses.append([])
+            for start, stop in pairwise(edges):
+                inside = slice(start - edges[0], stop - edges[0])
+                n_in_group = n_before[start : stop + 1] - n_before[start]
+                cells = part[inside], starts[inside], n_in_group
+                masses[column].append(Masses(choices, *cells, self.unit))
+        return masses
+
+
+# Returns the group of each row of a table; rows without a group have the number of groups.
+Encode = Callable[[Table], Integers]
+
+
+def read_groups(
+    rows: Batches,
+    names: Sequence[Any],
+    candidates: Sequence[Candidates],
+    encode: Encode,
+    n_groups: int,
+    *,
+    max_weight: float | None = None,
+) -> GroupValues:
+    """Read the values of the columns `names` by group of rows; missing values are excluded.
+
+    The last column has the weights of rows if `max_weight` is not None.
     """
-    unit = 1 if max_weight is None else WEIGHT_UNITS
-    # The groups of all columns are numbered one after the other.
-    counted = rows.count_values(
-        partial(
-            _list_values, domain=domain, candidates=candidates, max_weight=max_weight
-        )
+    list_values = partial(
+        _list_values,
+        names=names,
+        candidates=candidates,
+        encode=encode,
+        n_groups=n_groups,
+        max_weight=max_weight,
     )
-    sizes = np.array(domain.sizes, int)
-    groups, numbers, counts = counted.merge()
-    if totals:
-        cells = np.array(np.unravel_index(groups, (len(candidates), *sizes)))
-        for axis, size in enumerate(sizes, 1):
-            in_total = cells.copy()
-            in_total[axis] = size
-            cells = np.hstack([cells, in_total])
-        repeats = 1 << len(sizes)
-        sizes += 1
-        groups = np.ravel_multi_index(tuple(cells), (len(candidates), *sizes))
-        pairs = groups, np.tile(numbers, repeats), np.tile(counts, repeats)
-        groups, numbers, counts = ValueCounts((pairs,)).merge()
-    n_groups = math.prod(sizes.tolist())
-    limits = np.searchsorted(groups, np.arange(len(candidates) * n_groups + 1))
-    n_before = np.append(0, np.cumsum(counts))
-    masses: list[list[Masses]] = []
-    for column, choices in enumerate(candidates):
-        edges = limits[column * n_groups : (column + 1) * n_groups + 1].tolist()
-        part = numbers[edges[0] : edges[-1]]
-        starts = choices.find_start(part)
-        masses.append([])
-        for start, stop in pairwise(edges):
-            inside = slice(start - edges[0], stop - edges[0])
-            n_in_group = n_before[start : stop + 1] - n_before[start]
-            group = Masses(choices, part[inside], starts[inside], n_in_group, unit)
-            masses[column].append(group)
-    return masses
+    unit = 1 if max_weight is None else WEIGHT_UNITS
+    counted = rows.count_values(list_values).merge()
+    return GroupValues(candidates, n_groups, *counted, unit)
+
+
+def _encode_whole(table: Table) -> Integers:
+    """Return the only group of all rows."""
+    return np.zeros(len(table.columns[0]), np.int64)
 
 
 def _list_values(
     table: Table,
     *,
-    domain: Domain,
+    names: Sequence[Any],
     candidates: Sequence[Candidates],
+    encode: Encode,
+    n_groups: int,
     max_weight: float | None,
 ) -> list[ValueCounts]:
     """Return the group, the candidate and the weight of each value of all columns.
 
     The groups of all columns are numbered one after the other, and weights are in units of 1 / `WEIGHT_UNITS`.
     """
-    n_keys = len(domain.columns)
-    keys = select_columns(table, table.names[:n_keys])
-    names = table.names[n_keys : n_keys + len(candidates)]
     columns = read_values(select_columns(table, names))
-    codes, _ = encode_columns(keys, domain, "ignore")
-    groups = join_codes(domain, codes, len(columns[0]))
+    groups = encode(table)
     weights = np.ones(len(groups), np.int64)
     if max_weight is not None:
         rounded = np.rint(read_weights(table, max_weight) * WEIGHT_UNITS)
         weights = rounded.astype(np.int64)
-    is_declared = (groups < domain.size) & (weights > 0)
+    is_declared = (groups < n_groups) & (weights > 0)
     parts = []
     for index, (column, choices) in enumerate(zip(columns, candidates, strict=True)):
         is_counted = ~np.isnan(column) & is_declared
@@ -400,7 +423,7 @@ def _list_values(
         numbers = choices.round(values)
         if choices.is_declared:
             _check_decimals(names[index], values, numbers, choices)
-        group = groups[is_counted] + index * domain.size
+        group = groups[is_counted] + index * n_groups
         parts.append((group, numbers, weights[is_counted]))
     return [ValueCounts(tuple(parts))]
 
@@ -437,8 +460,8 @@ def plan_quantiles(
     limits = parse_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
     candidates = make_candidates(limits, decimals or [None] * len(limits))
-    masses = read_masses(rows, Domain({}), candidates)
-    return QuantilePlan(masses, probabilities, budget)
+    values = read_groups(rows, rows.names, candidates, _encode_whole, 1)
+    return QuantilePlan(values, probabilities, budget)
 
 
 def make_candidates(bounds: Floats, decimals: Sequence[int | None]) -> list[Candidates]:
@@ -451,8 +474,7 @@ def make_candidates(bounds: Floats, decimals: Sequence[int | None]) -> list[Cand
 class QuantilePlan:
     """A planned release of quantiles of columns by group, with or without intervals."""
 
-    # The exact values of each column by group. They exist during `fit` only.
-    masses: Sequence[Sequence[Masses]]
+    values: GroupValues
     probabilities: Sequence[Fraction]
     # The budget of the groups that do not overlap.
     budget: PrivacyBudget
@@ -465,7 +487,7 @@ class QuantilePlan:
     @property
     def bounds(self) -> Floats:
         """The lower and the upper bounds of the columns; shape (2, n_columns)."""
-        candidates = [groups[0].candidates for groups in self.masses]
+        candidates = self.values.candidates
         return np.array([[choices.low, choices.high] for choices in candidates]).T
 
     @property
@@ -485,14 +507,14 @@ class QuantilePlan:
             ]
         choices = []
         for fraction, n in parts:
-            n_choices = len(self.masses) * n
+            n_choices = len(self.values.candidates) * n
             choices.append((self.budget * fraction / n_choices, n_choices))
         return choices
 
     @property
     def _log_candidates(self) -> Fraction:
         """The logarithm of the number of candidates of a quantile, within a limit; the largest one of all columns."""
-        candidates = [groups[0].candidates for groups in self.masses]
+        candidates = self.values.candidates
         # Floats have more candidates than distances between values that matter. Limits that
         # are found do not change the losses, which have been charged.
         if not all(choices.is_declared for choices in candidates):
@@ -527,10 +549,11 @@ class QuantilePlan:
         tail = 1 - Fraction(level)
         order = np.argsort(np.array(self.probabilities, float))
         ascending = [self.probabilities[index] for index in order]
-        shape = len(self.masses[0]), len(self.masses), len(order)
+        all_masses = self.values.list_masses()
+        shape = self.values.n_groups, len(all_masses), len(order)
         value, error, lower, upper = np.full((4, *shape), math.nan)
         for group, column in np.ndindex(shape[:2]):
-            masses, position = self.masses[column][group], (group, column, order)
+            masses, position = all_masses[column][group], (group, column, order)
             cuts = choose_cuts(masses, ascending, cut_budget, source)
             chosen = list(map(masses.candidates.find_candidate, cuts))
             value[position] = masses.candidates.to_values(chosen)

@@ -383,14 +383,13 @@ def _add_table_command(command: Any) -> None:
     """Add the options of ``skdp table``, which writes noisy statistics of groups."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
-    keys = command.add_mutually_exclusive_group()
-    _add_domain(keys)
-    keys.add_argument(
+    _add_domain(command)
+    add(
         "--keys",
         choices=("auto",),
         help=(
-            "find the values of the column --by in this release, and count those that"
-            " reach a threshold; requires --delta, and no domain file"
+            "find the values of the columns --by in this release: those whose count"
+            " reaches a threshold; requires --delta, and no domain file"
         ),
     )
     _add_release(command, "privacy loss of all statistics together", has_domain=True)

@@ -469,9 +469,15 @@ def _open_tables(options: argparse.Namespace, domain: Domain) -> list[TableFile]
 
 def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
-    if options.keys is not None:
-        _check_keys_options(options)
     domain = load_domain_file(options.domain) if options.domain else Domain({})
+    if options.keys is not None:
+        if options.guess is not None:
+            raise ValueError(
+                "`keys` must not be auto with `guess`, which has no delta. Use --epsilon."
+            )
+        # Keys that are found are text.
+        names = [name for name in domain.columns if name not in options.by]
+        domain = domain.select(names) if names else Domain({})
     # The limits of columns without an entry in the file are found.
     absent = [name for name in options.columns if name not in domain]
     domain |= dict.fromkeys(absent, Interval(real=True))
@@ -591,19 +597,6 @@ def _check_bins(options: argparse.Namespace, domain: Domain) -> None:
                 f"Column {name!r} in `by` must have several bins, got bounds alone. Set "
                 f"`bins` or `edges` in [columns.{name}] of the domain file."
             )
-
-
-def _check_keys_options(options: argparse.Namespace) -> None:
-    """Raise an error for options that require a domain file."""
-    given = [
-        name for name in ("columns", "weight", "guess") if getattr(options, name, None)
-    ]
-    if given or len(options.by) != 1:
-        names = [f"`{name}`" for name in given] or ["several columns in `by`"]
-        raise ValueError(
-            f"`keys` must not be auto with {', '.join(names)}. Count the values of one "
-            "column first, and declare them in a domain file for a second release."
-        )
 
 
 def _find_max_weight(name: str | None, domain: Domain) -> float | None:

@@ -9,11 +9,14 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+import scipy
 
 import skdp.engines
 from skdp import DPGroupBy, PrivacyLedger, load, privacy_statement, save
 from skdp.privacy import BudgetExceeded, Mu
+from skdp.testing import replay_release
 from tests.conftest import often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -76,7 +79,7 @@ def test_distributions_of_neighbors_are_within_epsilon_and_delta(monkeypatch, ca
 def test_threshold_is_the_smallest(monkeypatch):
     """One less, and a key of one person is released with a larger probability than delta."""
     find = skdp.central.groups._group_by.find_threshold
-    monkeypatch.setattr("skdp.central.groups._group_by.find_threshold", lambda *given: find(*given) - 1)
+    monkeypatch.setattr("skdp.central.groups._group_by.find_threshold", lambda *given, **step: find(*given, **step) - 1)
     without, with_person, k = NEIGHBORS[0]
     first, second = (enumerate_releases(monkeypatch, c, 3.0, 0.01, k, 3)[0] for c in (without, with_person))
     assert find_delta(second, first, 3.0) > 0.01
@@ -180,11 +183,15 @@ def test_lazy_frames_give_the_same_release():
             {},
             "with `keys='auto'` and a number as epsilon, and 0 otherwise",
         ),
-        ({"by": ["k", "j"]}, {"j": "b"}, "one column in `by`"),
-        ({"statistics": ["count", "mean"], "bounds": (0.0, 1.0)}, {"x": 0.5}, "statistics='count'"),
-        ({"totals": True}, {}, "no totals"),
+        ({"totals": True}, {"k": ["a", "total"]}, "Column 'k' must not contain 'total' with totals"),
+        (
+            {"totals": True, "statistics": "median", "bounds": (0.0, 1.0)},
+            {"x": 0.5},
+            "`totals` must be True for counts",
+        ),
         ({"keys": "all"}, {}, "`keys` must be a list, a mapping or a Domain"),
-        ({}, {"k": [3, 4]}, "Column 'k' must be text with `keys='auto'`. Convert it"),
+        ({}, {"k": [3, 4]}, r"columns .'k'. in `by` must be text with `keys='auto'`"),
+        ({"by": ["k", "j"]}, {"j": 3}, r"columns .'k', 'j'. in `by` must be text"),
     ],
 )
 def test_mistakes_are_raised_before_the_charge(parameters, rows, match):
@@ -221,6 +228,142 @@ def test_objects_that_are_not_text_are_an_undeclared_key(values):
     assert table["count"].tolist() == pytest.approx([100] * len(table), abs=20)
 
 
-def test_weights_are_refused():
-    with pytest.raises(ValueError, match="no weights"):
-        make(max_weight=2.0).fit(make_rows({"a": 9}), sample_weight=np.ones(9))
+ALL = ["count", "mean", "sum", "std", "median", 0.9]
+
+
+def make_sales(n_rows=3_000, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"k": rng.choice(["x", "y", None], n_rows), "j": rng.choice(["a", "b"], n_rows)})
+    frame["k"] = frame["k"].where(frame["j"] == "a", "x")  # a combination that does not occur
+    return frame.assign(v=rng.integers(0, 101, n_rows).astype(float), w=rng.choice([0.5, 1.0], n_rows))
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy()])
+@pytest.mark.parametrize("totals", [False, "quantiles"])
+def test_all_statistics_of_several_keys_at_a_large_epsilon_are_exact(library, totals):
+    sales = make_sales()
+    model = make(1e6, by=["k", "j"], statistics=ALL, bounds=(0.0, 100.0), max_weight=1.0, totals=totals, random_state=0)
+    model.fit(library(sales), sample_weight="w")
+    found = dict(zip(zip(*model.keys_, strict=True), model.estimates_["v_mean"][:, 0], strict=True))
+    cells = {("x", "a"), ("y", "a"), (None, "a"), ("x", "b")}
+    sums = {(key, "total") for key in ("x", "y", None)} | {("total", key) for key in ("a", "b", "total")}
+    assert found.keys() == (cells | sums if totals else cells)
+    for (k, j), mean in found.items():
+        inside = np.ones(len(sales), bool) if k == "total" else sales["k"].isna() if k is None else sales["k"] == k
+        part = sales[inside & (True if j == "total" else sales["j"] == j)]
+        assert mean == pytest.approx(np.average(part["v"], weights=part["w"]), abs=1e-3)
+        row = [*zip(*model.keys_, strict=True)].index((k, j))
+        assert model.estimates_["count"][row, 0] == pytest.approx(part["w"].sum(), abs=1e-3)
+        order = part.sort_values("v")
+        middle = order["v"][order["w"].cumsum() >= part["w"].sum() / 2].iloc[0]
+        assert model.estimates_["v_median"][row, 0] == pytest.approx(middle, abs=1)
+    table = model.to_frame()
+    assert len(table) == len(found)
+
+
+def bound_tail(distance, n_numbers):
+    """The probability that one of n numbers, uniform in a cube with a gamma radius, is at least `distance`."""
+    radius = np.linspace(distance, distance + 60, 200_001)
+    density = scipy.stats.gamma.pdf(radius, n_numbers + 1) * (1 - distance / radius)
+    return scipy.integrate.trapezoid(density, radius) / 2
+
+
+@pytest.mark.parametrize(("statistics", "n_numbers", "part"), [(["mean"], 3, 1), (["mean", "std", 0.9], 4, 0.43)])
+@pytest.mark.parametrize("weight", [{}, {"max_weight": 2.0}])
+def test_threshold_of_joint_noise_is_the_smallest(statistics, n_numbers, part, weight):
+    """Two rows of a person have one key, or two keys."""
+    rows = make_sales(10)[["k", "v"]]
+    model = make(statistics=statistics, bounds=(0.0, 100.0), max_rows_per_person=2, random_state=0, **weight)
+    with pytest.warns(UserWarning, match="No key"):
+        model.fit(rows, **({"sample_weight": np.ones(10)} if weight else {}))
+    threshold = int(re.search(r"that reach (\d+)", model.guarantee_.mechanism)[1]) // (2 if weight else 1)
+    scale = 2 / float(re.search(r"\((\d+)% of the budget", model.guarantee_.mechanism + "(100% of the budget")[1]) * 100
+    assert scale == pytest.approx(2 / part)
+    failures = [
+        max(bound_tail((t - 2) / scale, n_numbers), 2 * bound_tail((t - 1) / scale, n_numbers))
+        for t in (threshold, threshold - 1)
+    ]
+    assert failures[0] <= 1e-6 * (1 + 1e-6) < failures[1]
+
+
+@pytest.mark.parametrize(("n_rows", "totals"), [(15, True), (20, False), (24, True)])
+def test_intervals_of_statistics_of_keys_near_the_threshold_cover(n_rows, totals):
+    """Below the threshold, keys are found by large noise of all of their numbers."""
+    keys = np.repeat([f"k{i}" for i in range(1_500)], n_rows).astype(object)
+    rows = pd.DataFrame({"k": keys, "x": np.tile(np.linspace(0, 100, n_rows), 1_500)})
+    model = make(statistics=["count", "mean", "sum", "std"], bounds=(0.0, 100.0), totals=totals, random_state=0)
+    found = model.fit(rows).to_frame()
+    n_found = len(found) - totals
+    truth = {"count": n_rows, "x_mean": 50, "x_sum": 50 * n_rows, "x_std": np.linspace(0, 100, n_rows).std()}
+    assert n_found >= 15
+    for name, value in truth.items():
+        lower, upper = found[f"{name}_lower"], found[f"{name}_upper"]
+        covered = ((lower <= value) & (value <= upper))[:n_found]
+        assert covered.mean() >= 0.95 - 4.9 * np.sqrt(0.05 * 0.95 / n_found), name
+        if totals:
+            total = value if name in ("x_mean", "x_std") else n_found * value
+            assert lower["total"] <= total <= upper["total"], name
+
+
+def test_keys_are_found_as_by_counts_alone_with_as_much_budget():
+    keys = np.random.default_rng(0).zipf(1.32, 100_000).astype(str).astype(object)
+    rows = pd.DataFrame({"k": keys, "x": np.arange(100_000) % 101})
+    model = make(statistics=["mean", "median"], bounds=(0, 100), random_state=0).fit(rows)
+    error = model.to_frame().filter(like="std_error").iloc[0, 0]
+    assert error > 0
+    counts_std = make(statistics=["count", "mean", "median"], bounds=(0, 100), random_state=0).fit(rows)
+    std = counts_std.estimates_["count"][0, 1]
+    alone = make(np.sqrt(2) / std, random_state=0).fit(rows[["k"]])
+    assert alone.estimates_["count"][0, 1] == pytest.approx(std, rel=0.02)
+    assert len(counts_std.keys_[0]) >= 0.97 * len(alone.keys_[0])
+
+
+class Name(str):
+    """Text whose methods fail."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        raise ValueError(str.__str__(self))
+
+    def __hash__(self):
+        raise ValueError(str.__str__(self))
+
+
+HOSTILE = ["a", Name("a"), "b", None, math.nan, "\ud800", 7, 1.5, True, b"a", ("a",), "(other)", "total", "", "é" * 40]
+
+
+@pytest.mark.parametrize("keys", [["k"], ["k", "j"]])
+@pytest.mark.parametrize("statistics", [["count", "mean"], ["mean", "median", 0.9]])
+def test_neighbors_with_hostile_keys_cost_at_most_epsilon(keys, statistics):
+    model = make(
+        2.0, by=keys, statistics=statistics, bounds=(0, 10), handle_unknown="ignore", totals="mean" in statistics
+    )
+    texts = HOSTILE * 40
+    rows = pd.DataFrame({"k": pd.Series(texts, dtype=object), "x": np.arange(600) % 11})
+    rows["j"] = rows["k"].iloc[::-1].to_numpy()
+    used = []
+    for row in (0, 1, 2, 7):  # 1 has a text of a class of its own, 2 and 7 no group with two keys
+        replay = replay_release(model, rows[[*keys, "x"]], rows[[*keys, "x"]].drop(row), random_state=row)
+        assert replay.passed, replay.findings
+        used.append(replay.epsilon)
+    assert 0 < max(used) <= 2 * (1 + 1e-9)
+
+
+COLUMNS = {
+    "chunks": pa.chunked_array([pa.array(texts).dictionary_encode() for texts in (["x", None, "y"], ["y", "x", None])]),
+    "repeated": pa.chunked_array([pa.DictionaryArray.from_arrays([0, None, 2, 2, 1, None], ["x", "x", "y"])]),
+    "null": pa.chunked_array([pa.DictionaryArray.from_arrays([0, 3, 2, 2, 1, None], ["x", "x", "y", None])]),
+    "category": pd.Series(["x", None, "y", "y", "x", None], dtype="category"),
+    "string": pd.Series(["x", None, "y", "y", "x", None], dtype="string"),
+    "Categorical": pl.Series(["x", None, "y", "y", "x", None], dtype=pl.Categorical),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+def test_keys_of_all_dtypes_are_equal(column):
+    library = type(column).__module__.partition(".")[0]
+    make_table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
+    found = make(1e5, random_state=0).fit(make_table({"k": column}))
+    assert found.keys_[0].tolist() == ["x", "y", None]
+    assert found.estimates_["count"][:, 0].tolist() == [2, 2, 2]

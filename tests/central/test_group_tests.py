@@ -183,7 +183,7 @@ def test_mistakes_raise_errors():
     with pytest.raises(ValueError, match="`test_independence` requires rows without weights"):
         weighted.test_independence()
     single = DPGroupBy(9.0, by="x", keys=Interval(0, 2, bins=2), statistics="count").fit(rows[["x"]])
-    with pytest.raises(ValueError, match="requires two keys in `by` and the statistic 'count', got 'x' and 'count'"):
+    with pytest.raises(ValueError, match=r"requires two declared keys in `by` and .* got 'x' and"):
         single.test_independence()
     with pytest.raises(ValueError, match=r"the statistic 'count', got .* and 'mean'"):
         DPGroupBy(9.0, statistics="mean", **options).fit(rows).test_independence()

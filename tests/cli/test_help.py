@@ -42,7 +42,7 @@ def test_help_fits_the_terminal(capsys, monkeypatch, width):
 @pytest.mark.parametrize("command", ["privatize", "synthesize", "table"])
 def test_usage_shows_required_options_without_brackets(capsys, command):
     usage = " ".join(read_help(capsys, command).partition("\n\n")[0].split())
-    domain = "[--domain FILE | --keys {auto}]" if command == "table" else "--domain FILE"
+    domain = "[--domain FILE] [--keys {auto}]" if command == "table" else "--domain FILE"
     assert f"[--delimiter C] {domain} --epsilon EPSILON [--ledger" in usage
     assert (" skdp synthesize OUT --load MODEL [--rows N]" in usage) == (command == "synthesize")
     guess = f"OUT skdp {command} DATA OUT {'' if command == 'table' else '--domain FILE '}--guess GUESS [options]"

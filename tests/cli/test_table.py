@@ -388,12 +388,22 @@ def test_keys_are_found_without_a_domain_file(files, capsys):
     for words, match in (
         ([], "--by must be columns of the domain file, [], got ['region']. Declare their values, or use --keys auto"),
         (["--keys", "auto"], "--delta must be in (0, 1) with --keys auto"),
-        ([*found, "--domain", files / "domain.toml"], "argument --domain: not allowed with argument --keys"),
-        ([*found, "--totals"], "no totals and no weights"),
-        ([*found, "--columns", "age"], "--keys must not be auto with --columns. Count the values of one column first"),
-        ([*found, "--weight", "age"], "--keys must not be auto with --weight."),
     ):
         assert match in refuse(capsys, "table", files / "people.csv", files / "x.csv", *options, *words)
+
+
+def test_found_keys_have_all_statistics(files, capsys):
+    """The domain file declares the bounds of columns and weights; its values of keys are not used."""
+    options = ["--by", "region", "sex", "--keys", "auto", "--delta", 1e-6, "--epsilon", 1e5, "--seed", 0, "--totals"]
+    words = ["--domain", files / "domain.toml", "--columns", "income", "--statistics", "count", "mean", "median"]
+    assert call("table", files / "people.csv", files / "out.csv", *options, *words) == 0
+    found = pd.read_csv(files / "out.csv", index_col=["region", "sex"])
+    groups = PEOPLE.groupby(["region", "sex"])["income"]
+    cells = found.loc[groups.mean().index]
+    np.testing.assert_allclose(cells["income_mean"], groups.mean(), rtol=0.01)
+    np.testing.assert_allclose(cells["count"], groups.size(), rtol=0.01)
+    assert found.loc[("total", "total"), "count"] == pytest.approx(len(PEOPLE), rel=0.01)
+    assert cells["income_median"].notna().all()
 
 
 @pytest.mark.usefixtures("repeatable_draws")

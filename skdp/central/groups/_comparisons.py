@@ -19,13 +19,14 @@ from skdp.base import (
     check_flag,
 )
 from skdp.central._sums import find_ratios_within
-from skdp.central.groups._group_by import COUNT, TOTAL, DPGroupBy
+from skdp.central.groups._found_keys import TOTAL
+from skdp.central.groups._group_by import COUNT, DPGroupBy
 from skdp.central.groups._sampling import (
     check_ranks,
     find_unknown_deviations,
     list_sampling_variances,
 )
-from skdp.central.statistics import warn_user
+from skdp.central.statistics import make_index, warn_user
 
 
 def compare_groups(
@@ -124,7 +125,8 @@ def compare_groups(
     if design_effect:
         _warn_of_unknown_deviations(first)
     before, after = (_list_estimates(each, design_effect) for each in releases)
-    cells: Any = first._domain.cells() if first._domain.columns else [TOTAL]
+    cells: Any = make_index(first._domain, first._codes)
+    cells = [TOTAL] if cells is None else cells
     groups: Any = [slice(None)] * 2
     if pair is not None:
         groups, cells = _find_pair(first, pair), [TOTAL]
@@ -167,7 +169,7 @@ def _list_facts(release: DPGroupBy) -> dict[str, Any]:
     """Return the facts that releases must have in common, by parameter."""
     limits = getattr(release, "bounds_", None)  # None for counts
     return {
-        "keys": release._domain,
+        "keys": (release._domain, [keys.tolist() for keys in release.keys_]),
         "statistics": list(release.estimates_),
         "totals": dict(release.guarantee_.method).get("totals"),
         "bounds": None if limits is None else limits.tolist(),

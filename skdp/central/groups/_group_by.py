@@ -13,10 +13,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import random_table
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Integers, Mask
+from skdp._arrays import Floats, Indices, Mask
 from skdp.base import (
     Bounds,
     ColumnName,
@@ -27,7 +26,6 @@ from skdp.base import (
     check_design_effect,
     check_flag,
     find_decimals,
-    make_source,
     parse_bounds,
 )
 from skdp.central._base import (
@@ -37,12 +35,12 @@ from skdp.central._base import (
     check_declared_columns,
     check_unique_names,
 )
-from skdp.central._discover_domain import find_types
 from skdp.central._limits import LimitSearch
 from skdp.central._quantiles import (
+    GroupValues,
     QuantilePlan,
     make_candidates,
-    read_masses,
+    read_groups,
     read_probability,
 )
 from skdp.central._ranges import estimate_counts
@@ -51,20 +49,31 @@ from skdp.central._sums import (
     GroupSums,
     NoisySums,
     sum_by_cells,
-    sum_groups,
     warn_of_objects,
 )
+from skdp.central.groups._exclusions import (
+    EXCLUSION_PART,
+    draw_exclusions,
+    sum_excluded,
+)
+from skdp.central.groups._found_keys import (
+    TOTAL,
+    OccurringKeys,
+    encode_cells,
+    find_totals,
+    read_keys,
+    widen_margins,
+)
+from skdp.central.groups._independence import find_p_value
 from skdp.central.groups._sampling import add_sampling_errors
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
     Noise,
-    count_texts,
     declared_domain,
     find_threshold,
     make_frame,
     make_label_decoders,
-    sort_texts,
     to_float,
     warn_user,
 )
@@ -94,14 +103,9 @@ LINEAR_STATISTICS = {"mean", "sum"}
 MEDIAN = "median"
 COUNT = "count"
 
-# The fraction of the budget for the fraction of excluded rows. With 1,000 persons and epsilon
-# 1, its standard error is 0.05.
-EXCLUSION_PART = Fraction(1, 25)
-
 # Of the budget, beside sums. The errors of many quantiles grow by at most a ninth, and those of
 # sums decrease by up to nine tenths.
 MAX_QUANTILES_PART = Fraction(9, 10)
-UNIT_BOUNDS = np.array([[0.0, 1.0]])
 
 # Number of groups in the choice of limits. Few, because a tail may be in few groups: with 4, the
 # error of means decreased from 1.65 to 1.28 times the error with bounds that fit (median of 10
@@ -110,9 +114,6 @@ TYPICAL_GROUPS = 4
 
 # Value of `totals` for totals of quantiles, too.
 QUANTILES = "quantiles"
-
-# Name of the sum over all values of a key.
-TOTAL = "total"
 
 # Value of `keys` for keys that are found by their noisy counts.
 AUTO = "auto"
@@ -138,8 +139,8 @@ class DPGroupBy(WeightedStatistic):
     keys : Domain, mapping of column name to values, list of values per column, Interval, or "auto"
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key. With
-        "auto", the values of one column of text are found and counted in one release: all values whose noisy count
-        reaches a threshold. This requires `delta` and ``statistics="count"``.
+        "auto", which requires `delta`, the groups are found in the release of their statistics: all combinations of
+        texts whose noisy count reaches a threshold.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain, optional
         Bounds (low, high) of all columns except the keys, or of the columns that a mapping names, from public
         knowledge; other columns are not measured then. Values outside are clipped. An end that is None, such as in
@@ -153,7 +154,8 @@ class DPGroupBy(WeightedStatistic):
     totals : bool or "quantiles", default=False
         If True, also release the totals over all values of each key and of all keys, whose key is "total". Counts and
         sums of totals are sums of cells, at no cost, and quantiles of totals are missing. With "quantiles", quantiles
-        of totals are released, too, from the budget of the quantiles of cells. Keys are text.
+        of totals are released, too, from the budget of the quantiles of cells. Keys are text. With ``keys="auto"``,
+        totals are sums over the groups that are found.
     intervals : bool, default=True
         If False, quantiles have no intervals, which otherwise get half of the budget of quantiles or more. Other
         intervals are free.
@@ -213,9 +215,11 @@ class DPGroupBy(WeightedStatistic):
     are found by a choice among public windows and by noisy counts (:doc:`/guarantees/statistics`); the bias of clipping
     to them is unknown.
 
-    With ``keys="auto"``, the guarantee is ``(epsilon, delta)``. Noise is added to the counts of all texts that occur,
-    and the counts that reach a threshold are released. Keys that only one person has reach it with a probability of
-    at most delta ([3]_). Missing keys have a count, too. It is released if it or no other count reaches the threshold.
+    With ``keys="auto"``, the guarantee is ``(epsilon, delta)``. Noise is added to the numbers of all combinations of
+    texts that occur, which are always counted, and the groups whose counts reach a threshold are released. Keys that
+    only one person has reach it with a probability of at most delta ([3]_). Quantiles are chosen in these groups
+    alone. Rows without any key are a group, too. It is released if it or no other group reaches the threshold. All
+    intervals of groups near the threshold are long, because large noise may have reached it.
 
     With `sample_weight`, counts and sums are of weights between 0 and `max_weight`, and their noise is `max_weight`
     times as large. Means, standard deviations and quantiles are weighted.
@@ -316,7 +320,8 @@ class DPGroupBy(WeightedStatistic):
         facts = super()._describe_method(bounded, limits)
         if self.delta:
             facts["by"] = None
-            facts["keys"] = f"Groups: the values of {self.by} with many rows."
+            names = ", ".join(map(str, self._key_names))
+            facts["keys"] = f"Groups: the values of {names} with many rows."
         return facts
 
     def _allows_missing(self) -> bool:
@@ -381,7 +386,17 @@ class DPGroupBy(WeightedStatistic):
         if COUNT in columns and not self._is_weighted:
             for suffix in ("", "_lower", "_upper"):
                 columns[COUNT + suffix] = columns[COUNT + suffix].astype(np.int64)
-        return make_frame(self._domain, columns, self._library)
+        return make_frame(self._domain, columns, self._library, self._codes)
+
+    @property
+    def _codes(self) -> Indices | None:
+        """The codes of the keys of each group, (n_groups, n_keys); None if all combinations are groups."""
+        # Estimators of earlier versions do not have this attribute.
+        return vars(self).get("_cells")
+
+    @property
+    def _n_groups(self) -> int:
+        return self._domain.size if self._codes is None else len(self._codes)
 
     def _is_nonnegative(self, name: str) -> bool:
         """Return True if the true values of an estimate cannot be negative: a count, or a sum of such a column."""
@@ -421,9 +436,9 @@ class DPGroupBy(WeightedStatistic):
         """
         check_is_fitted(self)
         sizes = self._domain.sizes
-        if len(sizes) != 2 or COUNT not in self.estimates_:
+        if len(sizes) != 2 or COUNT not in self.estimates_ or self._codes is not None:
             raise ValueError(
-                "`test_independence` requires two keys in `by` and the statistic "
+                "`test_independence` requires two declared keys in `by` and the statistic "
                 f"'count', got {self.by!r} and {self.statistics!r}."
             )
         if self._is_weighted:
@@ -434,20 +449,8 @@ class DPGroupBy(WeightedStatistic):
         counts, errors = self.estimates_[COUNT][:, :2].T.reshape(2, *sizes)
         if self.totals:
             counts = counts[:-1, :-1]
-        # Simulated tables are functions of the release, and equal in each call.
-        rng = np.random.default_rng(0)
-        n_tables = 1_999  # so that a p-value is a multiple of 1 / 2,000
-        tables = _simulate_tables(rng, counts, n_tables)
         *parameters, unit = self._noise
-        noise = Noise(*parameters)
-        source = make_source(0, "test_independence")
-        drawn = noise.draw_each(source, tables.size, noise.dimension)[:, 0]
-        noisy = tables + np.rint(drawn.astype(float) * unit).reshape(tables.shape)
-        statistics = _compute_chi_squares(
-            np.concatenate([counts[np.newaxis], noisy]), errors[0, 0]
-        )
-        # Equal statistics of different tables have rounding errors.
-        return float(np.mean(statistics >= (1 - 1e-9) * statistics[0]))
+        return find_p_value(counts, errors[0, 0], Noise(*parameters), unit)
 
     @property
     def _key_names(self) -> list[Any]:
@@ -561,34 +564,54 @@ class DPGroupBy(WeightedStatistic):
         is_summed = bool(names and self._sum_statistics)
         # All numbers of a group have this unit.
         step = GRID if is_summed or max_weight is not None else 1
+        summed = bounds if is_summed else bounds[:0]
+        weight = rows.names[-1:] if max_weight is not None else ()
         groups: Any
+        occurring = None
         if self._finds_keys:
-            groups, numbers = self._count_keys(rows)
+            self._check_totals()
+            groups = Domain({})
+            occurring, numbers = self._sum_occurring(rows, names, summed, step)
+            encode, n_cells = occurring.encode, occurring.size
         else:
             keys = rows.select(self._key_names).table
             domain = declared_domain(keys, self.keys if keys.names else {}, "keys")
             groups = self._make_groups(domain)
             # Keys that a table cannot contain raise an error before the charge.
             make_label_decoders(groups, library)
-            weight = rows.names[-1:] if max_weight is not None else ()
             rows = rows.select([*domain.columns, *names, *weight] or rows.names[:1])
-            summed = bounds if is_summed else bounds[:0]
             numbers = self._sum_groups(rows, domain, summed, step)
+            encode, n_cells = partial(encode_cells, domain=domain), domain.size
         excluded = None
         if rows.rows_by_person is not None:
-            excluded = _sum_excluded(rows.rows_by_person, budget)
+            excluded = sum_excluded(rows.rows_by_person, budget)
             budget *= 1 - EXCLUSION_PART
         part = self._find_part_of_quantiles(numbers.shape[1], len(names))
         noises: tuple[Noise, ...] = ()
         mechanisms: list[str] = []
+        threshold, delta = None, check_delta(self.delta)
         if numbers.size:
             noises = (Noise.joint(budget * (1 - part), step, numbers.shape[1]),)
             counted = "counts and sums" if is_summed else "counts"
             mechanisms.append(f"{noises[0].name} on {counted} of groups")
+        if delta:
+            threshold = find_threshold(noises[0], budget.rows, 1, delta, step=step)
+            reached = f"{threshold * (max_weight or 1):.12g}"
+            counts = "with counts " if is_summed else ""
+            mechanisms[0] += f" {counts}that reach {reached}"
         losses = tuple(noise.loss for noise in noises)
         quantiles = None
         if self._probabilities:
-            quantiles = self._plan_quantiles(rows, domain, bounds, budget * part)
+            candidates = make_candidates(bounds, find_decimals(self.bounds, names))
+            values = read_groups(
+                rows.select([*self._key_names, *names, *weight] or rows.names[:1]),
+                names,
+                candidates,
+                encode,
+                n_cells,
+                max_weight=max_weight,
+            )
+            quantiles = self._plan_quantiles(values, budget * part)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
         if 0 < part < 1:
@@ -598,12 +621,10 @@ class DPGroupBy(WeightedStatistic):
         if excluded is not None:
             losses = (*losses, excluded[1].loss) if losses else ()
             mechanisms.append(f"{excluded[1].name} on the fraction of excluded rows")
-        threshold, delta = None, check_delta(self.delta)
         if delta:
-            threshold, losses = find_threshold(noises[0], budget.rows, 1, delta), ()
-            mechanisms[0] += f" that reach {threshold}"
+            losses = ()  # the threshold may fail
         public = groups, threshold, library, names
-        exact = numbers, bounds, unit, quantiles, excluded, public
+        exact = numbers, bounds, unit, quantiles, excluded, occurring, public
         return Plan(exact, noises, "; ".join(mechanisms), losses, delta=delta)
 
     def _sum_groups(
@@ -619,9 +640,13 @@ class DPGroupBy(WeightedStatistic):
             missing=True,
             max_weight=self.max_weight,
         )
+        return self._list_numbers(sums, step)
+
+    def _list_numbers(self, sums: GroupSums, step: int) -> NDArray[Any]:
+        """Return the integers of each cell that get noise, (n_cells, n_numbers), as multiples of `step`."""
         has_squares = not LINEAR_STATISTICS.issuperset(self._sum_statistics)
         numbers = sums.numbers(squares=has_squares)
-        if COUNT in self._statistics:
+        if COUNT in self._statistics or self._finds_keys:
             counts = sums.rows[:, np.newaxis] // (GRID // step)
             numbers = np.hstack([counts.astype(object), numbers])
         return numbers
@@ -637,28 +662,19 @@ class DPGroupBy(WeightedStatistic):
             )
         return is_auto
 
-    def _count_keys(self, rows: Batches) -> tuple[list[Any], NDArray[Any]]:
-        """Return the texts that occur in the key column, and missing, with their counts, (n_texts, 1)."""
-        if (
-            len(self._key_names) != 1
-            or list(self._statistics) != [COUNT]
-            or self.totals
-            or self.max_weight is not None
-        ):
-            raise ValueError(
-                "`keys` must be declared, except for one column in `by`, "
-                "`statistics='count'`, no totals and no weights. Use `keys='auto'` in a "
-                "first release, and its keys_ in a second one."
-            )
-        keys = rows.select(self._key_names)
-        if not find_types(keys.table)[-1]:
-            raise ValueError(
-                f"Column {self.by!r} must be text with `keys='auto'`. Convert it to text."
-            )
+    def _sum_occurring(
+        self, rows: Batches, names: Sequence[Any], bounds: Floats, step: int
+    ) -> tuple[OccurringKeys, NDArray[Any]]:
+        """Return the combinations of texts that occur in the key columns, and their integers that get noise."""
         strict = self.handle_unknown == "error"
-        (counts,) = keys.count_texts(partial(count_texts, strict=strict))
-        texts = sort_texts({*counts, None})
-        return texts, np.array([[counts[text]] for text in texts], object)
+        keys, n_rows = read_keys(
+            rows.select(self._key_names), strict=strict, has_totals=bool(self.totals)
+        )
+        if step == 1:
+            return keys, n_rows[:, np.newaxis].astype(object)
+        measured = names[: len(bounds)]
+        sums = keys.sum_numbers(rows, measured, bounds, max_weight=self.max_weight)
+        return keys, self._list_numbers(sums, step)
 
     def _find_part_of_quantiles(self, n_sums: int, n_columns: int) -> Fraction:
         """Return the fraction of the budget of quantiles, beside `n_sums` sums in each group."""
@@ -678,24 +694,20 @@ class DPGroupBy(WeightedStatistic):
         return 2 ** len(self._key_names) if self.totals == QUANTILES else 1
 
     def _plan_quantiles(
-        self, rows: Batches, domain: Domain, bounds: Floats, budget: PrivacyBudget
+        self, values: GroupValues, budget: PrivacyBudget
     ) -> QuantilePlan:
-        """Read the values of each group, and plan the release of their quantiles."""
-        names = rows.names[len(domain.columns) :][: len(bounds)]
-        candidates = make_candidates(bounds, find_decimals(self.bounds, names))
-        max_weight = self._check_max_weight(rows)
-        # The groups with a total of the same keys do not overlap.
-        has_totals = self.totals == QUANTILES
+        """Plan the release of the quantiles of each group."""
         return QuantilePlan(
-            read_masses(rows, domain, candidates, max_weight, totals=has_totals),
+            values,
             list(self._probabilities.values()),
+            # The groups with a total of the same keys do not overlap.
             budget / self._n_overlapping,
             self.intervals,
             self._n_overlapping,
         )
 
-    def _make_groups(self, domain: Domain) -> Domain:
-        """Check the parameter `totals`, and return the keys of groups: with totals, texts and the name of a total."""
+    def _check_totals(self) -> None:
+        """Check the parameter `totals`."""
         is_flag = isinstance(self.totals, bool | np.bool_)
         if not is_flag and self.totals != QUANTILES:
             raise ValueError(
@@ -709,10 +721,14 @@ class DPGroupBy(WeightedStatistic):
                 f"`totals` must be True for counts and sums, or {QUANTILES!r} for "
                 f"quantiles, too, got {self.totals!r} with {self.statistics!r}."
             )
+        if self.totals and self.by is None:
+            raise ValueError("`totals` requires keys in `by`, got by=None.")
+
+    def _make_groups(self, domain: Domain) -> Domain:
+        """Return the keys of groups: with totals, texts and the name of a total."""
+        self._check_totals()
         if not self.totals:
             return domain
-        if not domain.columns:
-            raise ValueError("`totals` requires keys in `by`, got by=None.")
         keys = {}
         for name in domain.columns:
             labels = domain[name].labels
@@ -727,43 +743,72 @@ class DPGroupBy(WeightedStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
-        numbers, bounds, unit, quantiles, excluded, public = plan.exact
+        numbers, bounds, unit, quantiles, excluded, occurring, public = plan.exact
         groups, threshold, self._library, names = public
         self._measured = tuple(names)
         self._is_weighted = self.max_weight is not None
         level = check_confidence_level(self.confidence_level)
         self.__dict__.pop("excluded_fraction_", None)  # of an earlier fit
         if excluded is not None:
-            numbers_of_persons, noise = excluded
-            drawn = NoisySums.draw(numbers_of_persons, UNIT_BOUNDS, noise, source)
-            self._set_exclusions(drawn, level)
+            summed, noise = excluded
+            self.excluded_fraction_ = draw_exclusions(
+                summed, noise, source, level, max_rows=self.max_rows_per_person
+            )
         # A release of quantiles alone has no sums.
         sums_noise = plan.noises[0] if plan.noises else None
         noisy: Any = None
         if sums_noise is not None:
             self._noise = *astuple(sums_noise), unit
             noisy = sums_noise.add_by_group(source, numbers)
-        if threshold is not None:
-            is_frequent = _find_frequent(noisy[:, 0], threshold)
-            noisy = noisy[is_frequent]
-            groups = Domain({self._key_names[0]: [*compress(groups, is_frequent)]})
-        self._domain = groups
-        labels = [groups[name].labels for name in groups.columns]
-        self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
+        self._domain, self._cells, found = groups, None, None
+        if occurring is not None:
+            step = round((self.max_weight or 1.0) / unit)
+            found = _find_frequent(noisy[:, 0], threshold * step)
+            noisy = noisy[found]
+            self._domain, codes = occurring.make_groups(found, totals=bool(self.totals))
+            if len(self._key_names) > 1:
+                self._cells = codes
+        self._set_keys()
         self.estimates_: dict[str, Floats] = {}
         # Noisy numbers of values, or sums of weights, means, and upper estimates of variances,
         # (3, n_groups, n_columns).
         self._moments: Floats | None = None
         estimates: dict[str, Estimate] = {}
-        is_known = np.ones((self._domain.size, 1), bool)
+        is_known = np.ones((self._n_groups, 1), bool)
         if sums_noise is not None:
-            estimates, is_known = self._estimate_sums(noisy, bounds, sums_noise, unit)
-        if threshold is not None:
-            self._extend_found(threshold, level)
+            margins = None
+            if threshold is not None:
+                reach = threshold * step
+                margins = widen_margins(noisy[:, :1], reach, sums_noise, level)
+            estimates, is_known = self._estimate_sums(
+                noisy, bounds, sums_noise, unit, margins
+            )
         if quantiles is not None:
             self._endpoint_epsilon = quantiles.endpoint_epsilon
+            quantiles = self._select_groups(quantiles, found)
             estimates |= self._draw_quantiles(quantiles, level, source)
         self._set_estimates(names, estimates, is_known)
+
+    def _set_keys(self) -> None:
+        """Set `keys_` to the values of each group."""
+        labels = [self._domain[name].labels for name in self._domain.columns]
+        if self._codes is None:
+            columns = zip(*product(*labels), strict=True)
+            self.keys_ = list(map(to_objects, columns))
+        else:
+            pairs = zip(labels, self._codes.T, strict=True)
+            self.keys_ = [to_objects(values)[codes] for values, codes in pairs]
+
+    def _select_groups(self, plan: QuantilePlan, found: Mask | None) -> QuantilePlan:
+        """Return the plan of the quantiles of the groups that are found, and of totals."""
+        values = plan.values
+        if found is not None:
+            n_found = int(np.count_nonzero(found))
+            group_of_cell = np.where(found, np.cumsum(found) - 1, -1)
+            values = values.regroup(group_of_cell[np.newaxis], n_found)
+        if self.totals == QUANTILES:
+            values = values.regroup(self._find_totals(), self._n_groups)
+        return replace(plan, values=values)
 
     def _draw_quantiles(
         self, quantiles: QuantilePlan, level: float, source: ByteSource
@@ -793,67 +838,82 @@ class DPGroupBy(WeightedStatistic):
                     parts[~is_known[:, column], :2] = np.nan
                 self.estimates_[f"{name}_{statistic}"] = parts
 
-    def _extend_found(self, threshold: int, level: float) -> None:
-        """Extend the intervals of found keys whose counts may have reached the threshold by their noise alone."""
-        counts = self.estimates_[COUNT]
-        # If the true count is below the threshold, and the noisy count reaches it, the noisy count
-        # minus the threshold has a geometric distribution, for any true count. Its rate follows
-        # from the variance of discrete Laplace noise.
-        rate = 2 * math.asinh(1 / (math.sqrt(2) * counts[0, 1]))
-        margin = math.log(2 / (1 - level)) / rate
-        # A key that is found has a row, except missing keys, which are always counted.
-        smallest = [float(label is not None) for label in self.keys_[0]]
-        lower = np.minimum(counts[:, 2], smallest)
-        counts[:, 2] = np.where(counts[:, 0] < threshold + margin, lower, counts[:, 2])
-
-    def _set_exclusions(self, sums: NoisySums, level: float) -> None:
-        """Set the fraction of excluded rows, and warn if it is large."""
-        self.excluded_fraction_ = np.ravel(sums.estimate_means(level))
-        value, _, lower, _ = self.excluded_fraction_
-        if not sums.is_measured(level).all():
-            self.excluded_fraction_[:2] = math.nan
-        elif lower > 0.05:
-            warn_user(
-                f"On average over persons, about {value:.0%} of a person's rows (with "
-                f"noise) are excluded by max_rows_per_person="
-                f"{self.max_rows_per_person}. Counts and sums lose a larger fraction if "
-                "persons with many rows lose most of them",
-                "guide/curator_statistics#several-rows-per-person",
-            )
-
     def _estimate_sums(
-        self, noisy: Floats, bounds: Floats, noise: Noise, unit: float
+        self,
+        noisy: Floats,
+        bounds: Floats,
+        noise: Noise,
+        unit: float,
+        margins: Floats | None,
     ) -> tuple[dict[str, Estimate], Mask]:
         """Set the counts of groups, and return statistics of sums and where the number of values exceeds its noise.
 
-        `noisy` has a row per group without totals, (n_groups, n_numbers), in multiples of `unit`.
+        `noisy` has a row per group without totals, (n_groups, n_numbers), in multiples of `unit`, and `margins` is the
+        result of `widen_margins`.
         """
         level = check_confidence_level(self.confidence_level)
         n_cells = self._add_totals(np.ones((len(noisy), 1)))
         options: dict[str, Any] = {"noise": noise, "n_cells": n_cells, "unit": unit}
         estimates: dict[str, Estimate] = {}
-        if COUNT in self._statistics:
+        if COUNT in self._statistics or margins is not None:
             counts, noisy = noisy[:, :1], noisy[:, 1:]
             sums = NoisySums.of(self._add_totals(counts), bounds[:0], **options)
             error = to_float(noise.std) * unit * np.sqrt(n_cells)
-            counts = self._add_totals(self._round_counts(counts * unit, error[0]))
+            cells = self._round_counts(counts * unit, error[0])
+            counts = self._add_totals(cells)
             n_values = counts * np.ones(len(bounds))
             self._moments = np.array([n_values, 0 * n_values, 0 * n_values])
             estimate = estimate_counts(counts, error, level, noise.distribution)
-            self.estimates_[COUNT] = np.hstack(estimate)
+            if margins is not None:
+                lower = self._bound_found(cells, margins, noise, level, unit)
+                lower = np.minimum(estimate.lower, lower)
+                estimate = estimate._replace(lower=lower)
+            if COUNT in self._statistics:
+                self.estimates_[COUNT] = np.hstack(estimate)
         if noisy.size:
             sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
             means = sums.estimate_means(level).value
             moments = sums.counts * unit, means, sums.bound_variances(level)
             self._moments = np.array(np.broadcast_arrays(*moments))
+            widened = sums
+            if margins is not None:
+                widened = replace(sums, n_cells=self._count_widened(margins))
             for name in self._sum_statistics:
-                estimates[name] = SUM_STATISTICS[name](sums, level)
+                _, _, *ends = SUM_STATISTICS[name](widened, level)
+                value, error, *_ = SUM_STATISTICS[name](sums, level)
+                estimates[name] = Estimate(value, error, *ends)
         if "sum" in estimates:
             # Rounded cells add up to their totals.
             value, _, lower, upper = estimates["sum"]
             cells = _round_to_width(value[~self._is_total], (upper - lower)[0])
             estimates["sum"] = estimates["sum"]._replace(value=self._add_totals(cells))
         return estimates, sums.is_measured(level)
+
+    def _count_widened(self, margins: Floats) -> Floats:
+        """Return for each group the number of usual cells whose noise has its margin of error, (n_groups, 1)."""
+        # The squares of usual margins add up. Large noise of keys that are found has one sign.
+        usual = self._add_totals(1.0 * (margins == 1))
+        others = self._add_totals(np.where(margins == 1, 0.0, margins))
+        return (np.sqrt(usual) + others) ** 2
+
+    def _bound_found(
+        self,
+        counts: NDArray[Any],
+        margins: Floats,
+        noise: Noise,
+        level: float,
+        unit: float,
+    ) -> NDArray[Any]:
+        """Return lower bounds of the counts of groups with keys that are found, (n_groups, 1)."""
+        # A key that is found has a row, except missing keys, which are always counted.
+        is_text = [any(key is not None for key in keys) for keys in self._list_cells()]
+        smallest = np.array(is_text)[:, np.newaxis] & (not self._is_weighted)
+        slack = self._add_totals(np.where(margins > 1, counts - smallest, 0))
+        usual = to_float(noise.margin_of_error(level)) * unit
+        margin = usual * np.sqrt(self._add_totals(1.0 * (margins == 1)))
+        if not self._is_weighted:
+            margin = np.ceil(margin).astype(np.int64)
+        return self._add_totals(counts) - slack - margin
 
     def _round_counts(self, counts: Floats, error: Floats) -> Any:
         """Round counts to whole numbers, or sums of weights by their standard error."""
@@ -864,7 +924,7 @@ class DPGroupBy(WeightedStatistic):
 
     def _place_cells(self, cells: Floats) -> Floats:
         """Return the cells (n_cells, ...) as groups (n_groups, ...), in which totals are missing unless given."""
-        if len(cells) == self._domain.size:
+        if len(cells) == self._n_groups:
             return cells
         placed = self._add_totals(cells)
         placed[self._is_total] = math.nan
@@ -874,7 +934,7 @@ class DPGroupBy(WeightedStatistic):
     def _is_total(self) -> Mask:
         """True for each group that is a total of cells; (n_groups,)."""
         if not self.totals:
-            return np.zeros(self._domain.size, bool)
+            return np.zeros(self._n_groups, bool)
         is_total = [labels == TOTAL for labels in self.keys_]
         return np.logical_or.reduce(is_total)
 
@@ -882,22 +942,28 @@ class DPGroupBy(WeightedStatistic):
         """Append to each key the sums over its values, with totals: an array (n_cells, ...) to (n_groups, ...)."""
         if not self.totals:
             return cells
+        if self._codes is not None:
+            groups = self._find_totals()
+            sums = np.zeros((self._n_groups, *cells.shape[1:]), cells.dtype)
+            np.add.at(sums, groups, cells)
+            return sums
         sizes = [size - 1 for size in self._domain.sizes]
         table = cells.reshape(*sizes, *cells.shape[1:])
         for axis in range(len(sizes)):
             table = np.concatenate([table, table.sum(axis, keepdims=True)], axis)
         return table.reshape(self._domain.size, *cells.shape[1:])
 
+    def _find_totals(self) -> Indices:
+        """Return the groups of each cell, which are the cell and its totals; (2**n_keys, n_cells)."""
+        codes = self._codes
+        if codes is None:
+            cells = np.unravel_index(np.arange(self._domain.size), self._domain.sizes)
+            codes = np.column_stack(cells)
+        return find_totals(codes, self._domain)
 
-def _sum_excluded(counts: Integers, budget: PrivacyBudget) -> tuple[Any, Noise]:
-    """Sum the fractions of excluded rows over persons, with their noise; `counts` has the rows of each person."""
-    # A person adds `GRID` to the number of persons, and at most `GRID` to the sum of positions.
-    fractions = np.maximum(1 - budget.rows / counts, 0)
-    sums = GroupSums.read(
-        sum_groups([fractions], UNIT_BOUNDS, None, 1, None), UNIT_BOUNDS
-    )
-    noise = Noise.joint(replace(budget * EXCLUSION_PART, rows=1), GRID, 2)
-    return sums.numbers(), noise
+    def _list_cells(self) -> list[tuple[Any, ...]]:
+        """Return the keys of each group that is no total."""
+        return [*compress(zip(*self.keys_, strict=True), ~self._is_total)]
 
 
 def _find_frequent(counts: Floats, threshold: int) -> Mask:
@@ -918,34 +984,3 @@ def _round_to_width(values: Floats, widths: Any) -> Floats:
     factors = 10.0 ** np.clip(3 - np.floor(np.log10(widths)), 0, 300)
     rounded: Floats = np.rint(values * factors) / factors
     return rounded
-
-
-def _compute_chi_squares(counts: Floats, noise_std: float) -> Floats:
-    """Return the chi-square statistics of tables (n_tables, n_rows, n_columns) of noisy counts."""
-    # Expected counts are products of the noisy margins. With the noise variance in the
-    # denominators, cells of few rows do not dominate the statistic.
-    rows = np.maximum(counts.sum(2, keepdims=True), 0.0)
-    columns = np.maximum(counts.sum(1, keepdims=True), 0.0)
-    expected = rows * columns / np.maximum(counts.sum((1, 2), keepdims=True), 1.0)
-    # A cell without noise in an empty row has 0 / 0.
-    variances = expected + max(noise_std**2, 1e-30)
-    squares = (counts - expected) ** 2 / variances
-    return squares.sum((1, 2))
-
-
-def _simulate_tables(
-    rng: np.random.Generator, counts: Floats, n_tables: int
-) -> Integers:
-    """Draw tables of independent keys with the margins of noisy counts; shape (n_tables, n_rows, n_columns)."""
-    n_rows = round(max(counts.sum(), 1.0))
-    margins = [np.maximum(counts.sum(axis), 1e-9) for axis in (1, 0)]
-    shares = [margin / margin.sum() for margin in margins]
-    if n_rows > 1_000_000:  # `random_table` is slow, and fails for 10**11 rows
-        tables = rng.multinomial(n_rows, np.outer(*shares).ravel(), n_tables)
-        return tables.reshape(n_tables, *counts.shape)
-    # Fixed margins make the test exact without noise, also for rare values: a margin of
-    # few rows would vary, and often be 0.
-    ends = [np.rint(np.cumsum(share) * n_rows) for share in shares]
-    sizes = [np.diff(end, prepend=0).astype(np.int64) for end in ends]
-    tables = random_table(*sizes).rvs(n_tables, random_state=rng)
-    return np.reshape(tables, (n_tables, *counts.shape))

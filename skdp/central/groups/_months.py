@@ -151,7 +151,7 @@ def filter_months(
         down, up = distribution.quantile(level) * error * widening
         estimate = value + 0 * error, error, value - down, value + up
         columns |= {name + x: part for x, part in zip(SUFFIXES, estimate, strict=True)}
-    return make_frame(last._domain, columns, "pandas")
+    return make_frame(last._domain, columns, "pandas", last._codes)
 
 
 def _filter(

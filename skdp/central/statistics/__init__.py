@@ -14,6 +14,7 @@ from skdp.central.statistics._calibrated_noise import Noise as Noise
 from skdp.central.statistics._calibrated_noise import add_drawn as add_drawn
 from skdp.central.statistics._calibrated_noise import choice_name as choice_name
 from skdp.central.statistics._calibrated_noise import choose as choose
+from skdp.central.statistics._calibrated_noise import cube_std as cube_std
 from skdp.central.statistics._calibrated_noise import to_float as to_float
 from skdp.central.statistics._calibrated_noise import warn_user as warn_user
 from skdp.central.statistics._categories import SEARCH_PART as SEARCH_PART
@@ -22,6 +23,7 @@ from skdp.central.statistics._categories import check_types as check_types
 from skdp.central.statistics._categories import choose_noise as choose_noise
 from skdp.central.statistics._categories import count_texts as count_texts
 from skdp.central.statistics._categories import draw_frequent as draw_frequent
+from skdp.central.statistics._categories import encode_texts as encode_texts
 from skdp.central.statistics._categories import find_threshold as find_threshold
 from skdp.central.statistics._categories import find_undeclared as find_undeclared
 from skdp.central.statistics._categories import plan_categories as plan_categories
@@ -34,6 +36,7 @@ from skdp.central.statistics._marginal_counts import encode_declared as encode_d
 from skdp.central.statistics._marginal_counts import is_ordered as is_ordered
 from skdp.central.statistics._marginal_counts import join_codes as join_codes
 from skdp.central.statistics._marginal_counts import make_frame as make_frame
+from skdp.central.statistics._marginal_counts import make_index as make_index
 from skdp.central.statistics._marginal_counts import (
     make_label_decoders as make_label_decoders,
 )

@@ -10,7 +10,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+from skdp._arrays import Integers
 from skdp.base import name_declared
 from skdp.central.statistics._batches import Batches
 from skdp.central.statistics._calibrated_noise import Noise, warn_user
@@ -24,7 +27,9 @@ from skdp.tables import (
     is_missing,
     name_of_dtype,
     to_object_list,
+    to_objects,
     type_of_column,
+    unwrap,
 )
 
 # The fraction of the budget of a release for the search of its categories.
@@ -77,8 +82,7 @@ class CategorySearch:
             counted: Counter[str | None] = Counter()
             for value, n in by_value.items():  # an engine may have counted numbers
                 text = to_text(value)
-                # No library has a dtype of text with lone surrogates.
-                if text is None or text == text.encode(errors="ignore").decode():
+                if text is None or _is_unicode(text):
                     counted[text] += n
             del counted[OTHER]
             counts.append(counted)
@@ -186,19 +190,59 @@ def count_texts(table: Table, *, strict: bool = False) -> list[Counter[str | Non
 
 def _count_texts(column: Any) -> Counter[str | None]:
     """Count strings and missing values; ignore other objects."""
-    # Methods of subclasses of str are not called, because they may run any code.
-    values = to_object_list(column)
-    if set(map(type, values)) <= {str, float, type(None)}:
-        pairs: Iterable[tuple[Any, int]] = Counter(values).items()
-    else:
-        pairs = ((value, 1) for value in values)
-    counts: Counter[str | None] = Counter()
-    for value, n in pairs:
+    codes, texts = encode_texts(column)
+    sizes = np.bincount(codes, minlength=len(texts)).tolist()
+    counts = Counter(dict(zip(texts, sizes, strict=False)))
+    return +counts  # without categories that do not occur
+
+
+def encode_texts(column: Any) -> tuple[Integers, list[str | None]]:
+    """Return the code of the text of each row, and the texts; missing is None, and other objects have the last code."""
+    codes, values = _encode_values(column)
+    # Missing has the code -1 so far.
+    code_by_text: dict[str | None, int] = {}
+    mapping = []
+    for value in [*values, None]:
+        text = None
         if issubclass(type(value), str):
-            counts[str.__str__(value)] += n
-        elif is_missing(value):
-            counts[None] += n
-    return counts
+            text = str.__str__(value)
+            is_known = _is_unicode(text)
+        else:
+            is_known = is_missing(value)
+        n = len(code_by_text)
+        mapping.append(code_by_text.setdefault(text, n) if is_known else -1)
+    texts = list(code_by_text)
+    known = np.array(mapping, np.intp) % (len(texts) + 1)
+    return known.take(codes, mode="wrap"), texts
+
+
+def _is_unicode(text: Any) -> bool:
+    """Return False for lone surrogates, with which no library has a dtype of text."""
+    return text.isascii() or text == text.encode(errors="ignore").decode()
+
+
+def _encode_values(column: Any) -> tuple[NDArray[Any], list[Any]]:
+    """Return the index of the value of each row, -1 if it is missing, and the values, which may be repeated."""
+    library, stored = unwrap(column)
+    if library == "pandas" and isinstance(stored.dtype, pd.CategoricalDtype):
+        return stored.array.codes, stored.dtype.categories.tolist()
+    if library == "pyarrow" and type_of_column(column) == "string" and len(stored):
+        import pyarrow
+
+        if not hasattr(stored.type, "index_type"):
+            stored = stored.dictionary_encode()
+        # Chunks may have different dictionaries.
+        parts = stored.unify_dictionaries().chunks
+        codes = [part.indices.fill_null(-1).to_numpy() for part in parts]
+        values = pyarrow.chunked_array([parts[0].dictionary])
+        return np.concatenate(codes).astype(np.intp), to_object_list(values)
+    if library != "numpy" or stored.dtype != object:
+        stored = to_objects(to_object_list(column))
+    # Methods of other classes are not called, because they may run any code.
+    if set(map(type, stored.tolist())) <= {str, float, type(None)}:
+        indices, distinct = pd.factorize(stored)
+        return indices, distinct.tolist()
+    return np.arange(len(stored)), stored.tolist()
 
 
 def draw_frequent(
@@ -215,7 +259,9 @@ def draw_frequent(
 
 def sort_texts(texts: Iterable[str | None]) -> list[str | None]:
     """Sort strings by the alphabet, which does not depend on the rows, with missing last."""
-    return sorted(texts, key=lambda text: (text is None, text or ""))
+    listed = list(texts)
+    present = [text for text in listed if text is not None]
+    return [*sorted(present), *[None] * (len(listed) - len(present))]
 
 
 # Noise and threshold
@@ -235,11 +281,14 @@ def choose_noise(
     )
 
 
-def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
+def find_threshold(
+    noise: Noise, n_rows: int, n_columns: int, delta: Fraction, *, step: int = 1
+) -> int:
     """Return the smallest safe threshold for noisy counts of strings.
 
     With probability at least 1 - delta, the noisy counts of all strings that occur only in the rows of one person are
-    below the threshold. A person has at most `n_rows` rows, and there are `n_columns` columns of strings.
+    below the threshold. A person has at most `n_rows` rows, and there are `n_columns` columns of strings. A row adds at
+    most `step` to a number with noise, and the threshold is a multiple of it.
     """
 
     # Let a table lack, and its neighbor have, a person with m_v rows of string v, up to
@@ -263,8 +312,8 @@ def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -
     # and j - 1 strings of one row: G(t - k + j - 1) + (j - 1) G(t - 1). This is convex in j,
     # so the maximum is at one string with k rows, or at k strings with one row each.
     def is_safe(threshold: int) -> bool:
-        one_text = _bound_tail(noise, threshold - n_rows, delta)
-        many_texts = n_rows * _bound_tail(noise, threshold - 1, delta)
+        one_text = _bound_tail(noise, (threshold - n_rows) * step, delta)
+        many_texts = n_rows * _bound_tail(noise, (threshold - 1) * step, delta)
         return n_columns * max(one_text, many_texts) <= delta
 
     too_low, high = n_rows, n_rows + 1
@@ -284,6 +333,8 @@ def _bound_tail(noise: Noise, distance: int, delta: Fraction) -> Fraction:
     # `exp_minus_bounds(x, bits)` returns integers below and above ``e**-x * 2**bits``.
     bits = 64 + (delta.denominator // delta.numerator).bit_length()
     denominator = 1 << bits
+    if noise.dimension > 1:
+        return _bound_cube_tail(noise, distance, bits)
     if not noise.is_gaussian:
         # Discrete Laplace noise: a**distance / (1 + a), with a = e**(-1 / scale).
         _, upper_power = exp_minus_bounds(distance / noise.scale, bits)
@@ -298,3 +349,30 @@ def _bound_tail(noise: Noise, distance: int, delta: Fraction) -> Fraction:
         Fraction(math.floor(exponent * denominator), denominator), bits
     )
     return Fraction(upper_power, 2 * denominator)
+
+
+def _bound_cube_tail(noise: Noise, distance: int, bits: int) -> Fraction:
+    """Return an upper bound of the probability that the first of D integers with K-norm noise is at least `distance`.
+
+    Its relative error is below 2**-60 for a large scale.
+    """
+    # For the scale s, the density ``e**(-max|x| / s)`` of continuous noise differs from the one at
+    # the center of a unit cube by a factor from ``e**(-1 / 2s)`` to ``e**(1 / 2s)``. So the
+    # probability is at most ``e**(1 / s)`` times the one of a number of at least y s, with
+    # y = (distance - 1 / 2) / s. This number is uniform on [-r s, r s] for a radius r with a
+    # gamma distribution of shape D + 1, so the probability is half of
+    #     E(max(1 - y / r, 0)) = e**-y * (sum over j < D of (1 - j / D) * y**j / j!).
+    y = (distance - Fraction(1, 2)) / noise.scale
+    exponent = y - 1 / noise.scale
+    if exponent < 0:
+        return Fraction(1)
+    # Terms are rounded up, in units of 2**-64.
+    ceiling = math.ceil(y * (1 << 64))
+    term, total = 1 << 64, 0
+    for j in range(noise.dimension):
+        total += term * (noise.dimension - j)
+        term = -(-term * ceiling // ((j + 1) << 64))
+    bits += total.bit_length()
+    rounded = Fraction(math.floor(exponent * (1 << bits)), 1 << bits)
+    _, power = exp_minus_bounds(rounded, bits)
+    return Fraction(power * total, noise.dimension << 65 + bits)

@@ -241,21 +241,40 @@ def join_codes(domain: Domain, codes: Sequence[Codes], n_rows: int) -> Integers:
 
 
 def make_frame(
-    domain: Domain, columns: Mapping[str, NDArray[Any]], library: Any
+    domain: Domain,
+    columns: Mapping[str, NDArray[Any]],
+    library: Any,
+    codes: Integers | None = None,
 ) -> Any:
-    """Make a table with a row for each cell of a domain: in pandas the cells are its index, otherwise columns."""
+    """Make a table with a row for each cell of a domain: in pandas the cells are its index, otherwise columns.
+
+    `codes` are the codes of the values of each row, (n_rows, n_columns), unless all cells are rows.
+    """
     if library == "pandas":
-        return pd.DataFrame(columns, index=domain.cells() if domain.columns else None)
+        return pd.DataFrame(columns, index=make_index(domain, codes))
     cells: dict[Any, Any] = {}
     if domain.columns:
-        codes = np.unravel_index(np.arange(domain.size), domain.sizes)
+        if codes is None:
+            all_cells = np.unravel_index(np.arange(domain.size), domain.sizes)
+            codes = np.column_stack(all_cells)
         decoders = make_label_decoders(domain, library)
-        for name, decode, column in zip(domain.columns, decoders, codes, strict=True):
+        for name, decode, column in zip(domain.columns, decoders, codes.T, strict=True):
             cells[name] = decode(column)
     for name, column in columns.items():
         values = column.tolist()
         cells[name] = [None if value != value else value for value in values]
     return nw.from_dict(cells, backend=library).to_native()
+
+
+def make_index(domain: Domain, codes: Integers | None) -> pd.Index | None:
+    """Make an index of the cells of a domain, or of the cells with some codes, (n_cells, n_columns)."""
+    if not domain.columns:
+        return None
+    if codes is None:
+        return domain.cells()
+    parts = [domain.select([name]).cells() for name in domain.columns]
+    arrays = [part[column] for part, column in zip(parts, codes.T, strict=True)]
+    return pd.MultiIndex.from_arrays(arrays, names=domain.columns)
 
 
 def make_label_decoders(domain: Domain, library: Any) -> list[Callable[[Codes], Any]]:
