@@ -220,6 +220,7 @@ def list_words(output):
 
 
 @pytest.mark.usefixtures("repeatable_draws")
+@pytest.mark.filterwarnings("ignore:The limits of columns")  # of the fewer rows of a fold
 @pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # warnings of fairlearn about pandas 3.1
 @pytest.mark.parametrize(
     "path", often(JOBS, [path for path in JOBS if path.stem not in SLOW_JOBS]), ids=lambda path: path.stem

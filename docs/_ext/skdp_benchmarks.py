@@ -97,11 +97,16 @@ def list_means(rows: pd.DataFrame) -> list[list[str]]:
         "value", ["method", "table"], "metric", sort=False
     )
     first, *others = means.columns
-    cells = means[first].map(lambda value: f"{float(f'{value:.2g}'):,g}")
+    digits = 3 if first == "AUC" else 2
+    cells = means[first].map(
+        lambda value: f"{float(f'{value:.{digits}g}'):,g}"
+    )
     for metric in others:
         cells += means[metric].map(" ({:.1f})".format)
     wide = cells.unstack(sort=False).fillna("").reset_index()
-    head = f"{capitalize(first)} ({', '.join(map(capitalize, others)).lower()})"
+    head = capitalize(first)
+    if others:
+        head += f" ({', '.join(map(capitalize, others)).lower()})"
     return [[head, *wide.columns[1:]], *wide.to_numpy().tolist()]
 
 
