@@ -82,10 +82,6 @@ def under_mask(column):
     return series
 
 
-def in_arrow(column):
-    return pd.Series(column, dtype=pd.ArrowDtype(pa.array(column).type))
-
-
 def under_nulls(column):
     """Put the secret under the nulls of an Arrow array of text."""
     array = pa.array(column, "string" if is_text(column) else None)
@@ -101,7 +97,7 @@ PANDAS = {
     "pandas, string": pd.Series,
     "pandas, nullable": under_mask,
     "pandas, category": lambda column: pd.Series(pd.Categorical(column, categories=levels_of(column))),
-    "pandas, Arrow": in_arrow,
+    "pandas, Arrow": lambda column: pd.Series(column, dtype=pd.ArrowDtype(pa.array(column).type)),
 }
 ARROW = {
     "pyarrow": under_nulls,

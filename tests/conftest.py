@@ -104,9 +104,9 @@ def draw_by_key(*key):
         yield
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def repeatable_draws(request):
-    """Repeat the random bytes of a test without a seed, so that its result does not vary, except with `--secure`."""
+    """Repeat the random bytes of a test, so that its result does not vary, except with `--secure`."""
     if request.config.getoption("secure"):
         yield
     else:
@@ -205,10 +205,6 @@ def _polars_enum(data, categories):
     return pl.DataFrame(data, schema_overrides=dtypes)
 
 
-def _arrow_dictionary(data, categories):
-    return pa.table({name: pa.array(values).dictionary_encode() for name, values in data.items()})
-
-
 def _arrow_view(data, categories):
     # Without a cast, because views cast by pyarrow before 25 end the process in Polars.
     columns = {name: pa.array(values) for name, values in data.items()}
@@ -239,7 +235,9 @@ FRAME_KINDS = {
     "pyarrow-chunked": lambda data, categories: pa.concat_tables([pa.table(data), pa.table(data)]).slice(
         0, len(next(iter(data.values())))
     ),
-    "pyarrow-dictionary": _arrow_dictionary,
+    "pyarrow-dictionary": lambda data, categories: pa.table(
+        {name: pa.array(values).dictionary_encode() for name, values in data.items()}
+    ),
     "pyarrow-view": _arrow_view,
 }
 

@@ -15,11 +15,10 @@ import pytest
 from tests.conftest import often, quick_first
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-EXTENSION = FOLDER.parent / "docs" / "_ext" / "skdp_benchmarks.py"
 
 
-def load_script(name):
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+def load_script(name, folder=FOLDER):
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -29,10 +28,7 @@ run = load_script("run")
 
 
 def load_extension():
-    spec = importlib.util.spec_from_file_location("skdp_benchmarks", EXTENSION)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("skdp_benchmarks", FOLDER.parent / "docs" / "_ext")
 
 
 def find_scripts():
@@ -55,7 +51,6 @@ SLOW_SCRIPTS = {
 }
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.filterwarnings("ignore")  # As in the runner.
 @pytest.mark.parametrize("name", often(find_scripts(), {*find_scripts()} - SLOW_SCRIPTS))
 def test_cell_of_each_benchmark_runs(name, monkeypatch):
@@ -100,7 +95,6 @@ def test_only_newest_rows_of_rivals_and_methods_of_the_script_stay(tmp_path):
 
 
 def test_growth_states_exponents_and_the_largest_size(tmp_path):
-    pytest.importorskip("matplotlib")
     metrics = {"seconds": lambda size: 1e-9 * size**1.5, "random_bytes_per_record": lambda size: 2}
     rows = [
         {"task": "growth with records", "table": f"{size:,} records", "method": "unary", "epsilon": 1, "seed": seed}
@@ -120,7 +114,6 @@ RESULTS = [path.stem for path in sorted((FOLDER / "results").glob("*.csv"))]
 
 @pytest.mark.parametrize("name", quick_first(2, RESULTS))  # pages with all findings are built by `make docs`
 def test_finding_of_each_benchmark_page_holds(name, monkeypatch):
-    pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(FOLDER)
     headlines = load_script("_headlines")
     finding = headlines.write_finding(headlines.read_results(name), headlines.read_findings()[name])
@@ -128,7 +121,6 @@ def test_finding_of_each_benchmark_page_holds(name, monkeypatch):
 
 
 def test_finding_requires_four_seeds_and_all_tables():
-    pytest.importorskip("matplotlib")
     write_finding = load_script("_headlines").write_finding
     page = {"finding": "The error is {ours:.1f}.", "values": {"ours": {"method": "ours", "table": "Adult"}}}
     rows = pd.concat([list_errors().assign(table=table) for table in ("Adult", "wine")])
@@ -200,7 +192,6 @@ def list_errors():
 
 
 def test_benchmark_table_has_epsilon_ascending_and_the_best_methods_in_bold():
-    pytest.importorskip("matplotlib")
     script = SimpleNamespace(__doc__="Errors.")
     page = {"finding": "The error is {ours:.1%} in one run.", "bounds": ["bound"], "rivals": ["ours"]}
     page["values"] = {"ours": {"method": "ours", "epsilon": 10.0}}
@@ -230,7 +221,6 @@ def test_benchmark_table_has_epsilon_ascending_and_the_best_methods_in_bold():
 )
 def test_best_method_is_bold_only_beyond_the_errors(difference, seeds, exact, is_best):
     """Four seeds have a standard error of 0.00065 for each method."""
-    pytest.importorskip("matplotlib")
     shared = {"task": "counts", "table": "Adult", "metric": "error", "epsilon": 1.0, "seconds": 0.0, "commit": "a"}
     rows = [
         shared | {"machine": "any", "method": method, "seed": seed, "value": value + 0.001 * seed}
@@ -246,7 +236,6 @@ def test_best_method_is_bold_only_beyond_the_errors(difference, seeds, exact, is
 
 @pytest.mark.parametrize(("method", "message"), [("removed", "no rows"), ("bound", "rewrite the finding")])
 def test_finding_that_does_not_hold_is_an_error(method, message):
-    pytest.importorskip("matplotlib")
     page = {"finding": "{ours} in one run", "ascending": ["ours", "other"]}
     page["values"] = {"ours": {"method": "ours"}, "other": {"method": method}}
     with pytest.raises(ValueError, match=message):
@@ -255,7 +244,6 @@ def test_finding_that_does_not_hold_is_an_error(method, message):
 
 def test_marked_tables_of_pages_are_the_newest_rows(monkeypatch):
     """Pages had other numbers in the repository than on the site. `python docs/_ext/skdp_benchmarks.py` writes them."""
-    pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(FOLDER)
     extension = load_extension()
     pages = extension.list_marked_pages()
@@ -269,7 +257,6 @@ def test_marked_tables_of_pages_are_the_newest_rows(monkeypatch):
 
 
 def test_marked_table_has_a_column_for_each_table(monkeypatch):
-    pytest.importorskip("matplotlib")
     extension = load_extension()
     row = {"task": "speed", "epsilon": 1.0, "seed": 0, "machine": "M", "commit": "b"}
     values = [("normal", "own", 12.3, 2.0), ("normal", "other", 1234.0, 0.5), ("skewed", "own", 0.5, 1.0)]

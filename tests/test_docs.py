@@ -194,7 +194,6 @@ def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
     gc.collect()  # Deleted objects of the stopped Spark log errors, which later replays would record.
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # warnings of fairlearn about pandas 3.1
 @pytest.mark.parametrize(
     "path",
@@ -219,7 +218,6 @@ def list_words(output):
     return re.findall("[a-z]+", re.sub(r"\b(\d\S*e[-+]\d+|nan|none)\b", "", "\n".join(lines)))
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.filterwarnings("ignore:The limits of columns")  # of the fewer rows of a fold
 @pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # warnings of fairlearn about pandas 3.1
 @pytest.mark.parametrize(

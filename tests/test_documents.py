@@ -115,7 +115,6 @@ def test_guesses_are_rounded_as_in_statements():
     assert noisy == tuple(noise for _, noise in known)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
 def test_code_of_the_readme_runs(code, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some code writes files

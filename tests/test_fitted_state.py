@@ -40,7 +40,6 @@ def is_unchanged_wherever_it_stops(estimator, X, patch, most, step=1):
     return most
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=IDS)
 def test_refit_that_stops_while_drawing_changes_nothing(estimator, X):
     def patch(patches, place):
@@ -62,7 +61,6 @@ def test_refit_that_stops_while_drawing_changes_nothing(estimator, X):
     assert is_unchanged_wherever_it_stops(estimator, X, patch, 8) > 0 or not spends or free
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=IDS)
 def test_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
     def patch(patches, place):

@@ -42,7 +42,6 @@ def run(name):
         pyplot.close("all")
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_local_model():
     found = run("01_local_model")
     assert found["table"]["chapter within 99 %"].all()

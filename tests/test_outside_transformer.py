@@ -17,8 +17,6 @@ from skdp.local import Memo, ReportProtocol
 from skdp.testing import check_privatizer
 from tests.outside_transformer import OutsideField, OutsideTransformer
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 CATEGORIES = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 N = 5_000
 

@@ -12,8 +12,6 @@ from skdp.engines import privatize, privatize_file, synthesize_file
 from tests.carry_checks import opposite_frames, require_same_form
 from tests.conftest import often
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 VALUES = {
     "text": ["red", "green", "blue"],
     "gaps": ["xx", "yy", "zz", None],
@@ -107,14 +105,6 @@ def encoder(**parameters):
     return skdp.RandomizedResponseEncoder(EPSILON, categories=VALUES, **parameters)
 
 
-def lazily(table):
-    return privatize(only(table, "polars").lazy(), encoder()).collect()
-
-
-def from_dataset(table):
-    return privatize(ds.dataset(only(table, "pyarrow")), encoder()).to_table()
-
-
 def from_duckdb(table):
     duckdb = pytest.importorskip("duckdb")
     if any(pa.types.is_dictionary(field.type) and field.type.value_type != pa.string() for field in table.schema):
@@ -138,14 +128,6 @@ def through_file(run):
     return release
 
 
-def privatize_path(path, place):
-    privatize_file(path, place, encoder())
-
-
-def synthesize_path(path, place):
-    synthesize_file(path, place, skdp.DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK), n_samples=50)
-
-
 PATHS = {
     "split": by_encoder(skdp.RandomizedResponseEncoder),
     # In nearly all draws, a value is missing in 24 reports, and pandas would make floats of the remaining values.
@@ -157,8 +139,8 @@ PATHS = {
     ).fit_transform(table),
     "resampled columns": resampled_columns,
     "resampled features": resample_table,
-    "lazy frame": lazily,
-    "Dataset": from_dataset,
+    "lazy frame": lambda table: privatize(only(table, "polars").lazy(), encoder()).collect(),
+    "Dataset": lambda table: privatize(ds.dataset(only(table, "pyarrow")), encoder()).to_table(),
     "DuckDB": lambda table: from_duckdb(only(table, "pyarrow")),
 }
 OF_NUMBERS = {
@@ -166,7 +148,11 @@ OF_NUMBERS = {
     "perturbed, memoised": by_perturber(mechanism="square_wave", **KEY),
     "drawn in bins": drawn_in_bins,
 }
-OF_FILES = {"reports": through_file(privatize_path), "rows": through_file(synthesize_path)}
+SYNTHESIZER = skdp.DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK)
+OF_FILES = {
+    "reports": through_file(lambda path, place: privatize_file(path, place, encoder())),
+    "rows": through_file(lambda path, place: synthesize_file(path, place, SYNTHESIZER, n_samples=50)),
+}
 
 
 # Other classes are read and written like one of these.

@@ -46,7 +46,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("estimator", ESTIMATORS + WRAPPERS, ids=repr)
 def test_scikit_learn_checks_pass(estimator):
     expected = ON_FIT_CHECKS if isinstance(estimator, skdp.OnFitOnly) else ORDER_CHECKS

@@ -18,8 +18,6 @@ from skdp import (
 )
 from skdp.metrics import fairness_report, joint_distribution
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 X = pd.DataFrame({"age": np.linspace(0, 1, 50)})
 INCOME = pd.Series(np.linspace(0, 1, 50), name="income")
 

@@ -9,8 +9,6 @@ from skdp.local import SecretKey
 from skdp.metrics import joint_distribution
 from tests.central.estimators import EVERY, make_estimator, whole
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 X = pd.DataFrame({"x": ["a", "b"] * 10}, index=[f"row {number}" for number in range(20)])
 ORDERED = {"x": ["a", "b"]}
 

@@ -25,7 +25,6 @@ BLOCKS = [
 DOMAIN = Domain({"sex": ["f", "m"], "race": ["a", "b"], "age": Interval(0, 120, bins=2)})
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("block", BLOCKS)
 def test_commands_run(block, tmp_path, monkeypatch):
     people = pd.DataFrame({"sex": ["f", "m"] * 30, "race": ["a", "a", "b"] * 20, "age": range(20, 80)})

@@ -23,8 +23,6 @@ from skdp.engines import estimate_file, privatize_file, tally_files
 from tests.cli.commands import refuse
 from tests.conftest import draw_by_key
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 DOMAIN = Domain({"sex": ["f", "m"], "rooms": [1, 2, 3, 4], "age": Interval(0, 120, bins=4)})
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "rooms": [1, 2, 3, 4] * 25, "age": [5, 35, 65, 95] * 25})
 

@@ -13,7 +13,6 @@ from tests.conftest import often
 
 resource = pytest.importorskip("resource", reason="Windows has no limits of files")
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
 DOMAIN = Domain({"sex": ["f", "m"], "ward": ["er", "gp"]})
 KNOWN = ["--domain", "domain.toml", "--epsilon", 1, "--ledger", "ledger"]

@@ -10,8 +10,6 @@ from skdp import Domain, PrivacyLedger
 from tests.cli.commands import call, refuse
 from tests.conftest import diagonal
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 N = 300
 DOMAIN = Domain({"sex": ["f", "m"], "ward": ["er", "gp"]})
 PERSON = ["--domain", "domain.toml", "--person", "id"]

@@ -15,8 +15,6 @@ from skdp.local import RapporEncoder, ReportTransformer
 from skdp.oracles import POSTPROCESSORS
 from tests.cli.commands import call, refuse
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 TOML = """
 [columns.sex]
 values = ["F", "M"]

@@ -13,8 +13,6 @@ from skdp.engines import privatize_file, synthesize_file
 from skdp.evaluation import study_report
 from tests.cli.commands import call
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 ROWS = 7_919
 DOMAIN = Domain({"sex": ["f", "m"], "age": Interval(0, 100)})
 

@@ -11,8 +11,6 @@ from skdp.engines import privatize_file, tally_files
 from skdp.privacy import privacy_statement
 from tests.cli.commands import refuse
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": range(100)})
 ENCODER = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
 

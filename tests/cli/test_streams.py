@@ -16,8 +16,6 @@ from skdp.cli import main
 from skdp.engines import estimate_file
 from tests.conftest import often
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 30, "a;b,c": range(60)})
 ENCODER = skdp.RandomizedResponseEncoder(3.0, categories={"sex": ["f", "m"]})
 

@@ -22,8 +22,6 @@ from skdp.metrics import count_error
 from skdp.privacy import GaussianLoss, WeakGuaranteeWarning, privacy_statement
 from skdp.tables import wrap_table
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 
 def years(first, last, **options):
     return skdp.Interval(date(first, 1, 1), date(last, 1, 1), **options)

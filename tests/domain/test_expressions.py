@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, Interval
+from tests.errors import refusal
 
 COLUMNS = {
     "a": Interval(0, 10, missing=True),
@@ -203,9 +204,8 @@ def test_table_without_the_columns_of_an_expression_raises_an_error():
         domain.check_constraints(pd.DataFrame({"b": [1]}))
     with pytest.raises(ValueError, match="X lacks column 'b'"):
         domain.add_derived(pd.DataFrame({"a": [1]}))
-    with pytest.raises(ValueError, match="Column 'a': expected numbers") as caught:
+    with refusal(ValueError, "Column 'a': expected numbers", "secret"):
         domain.check_constraints(pd.DataFrame({"a": ["secret"]}, dtype="string"))
-    assert "secret" not in str(caught.value)
 
 
 def test_domain_contains_constraints_and_derived_columns():

@@ -10,10 +10,8 @@ from sklearn.base import clone
 
 import skdp
 from skdp import Domain, Interval, PrivacyGuarantee, privacy_statement
-from skdp.domain import Categories, drop_bins
+from skdp.domain import drop_bins
 from tests.conftest import diagonal, often
-
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
 N = 400
 PEOPLE = pd.DataFrame({"job": ["clerk", "nurse"] * (N // 2), "age": [20, 40, 60, 30] * (N // 4)})
@@ -208,15 +206,6 @@ def test_bounds_and_lists_of_found_columns_keep_the_release(make):
         assert count_found(estimator, type(estimator).from_json(estimator.to_json())) == [0.25]
 
 
-def test_bounds_of_found_interval_equal_the_pair():
-    by_column = skdp.DPMean(1.0, bounds={"age": Interval(**BOUNDS)}, random_state=0).fit(PEOPLE[["age"]])
-    by_pair = skdp.DPMean(1.0, bounds={"age": (16, 80)}, random_state=0).fit(PEOPLE[["age"]])
-    assert by_column.mean_ == by_pair.mean_
-    for wrong in (["clerk"], Categories(["a", "b"])):
-        with pytest.raises(ValueError, match="column 'age' must be"):
-            skdp.DPMean(1.0, bounds={"age": wrong}).fit(PEOPLE[["age"]])
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -228,17 +217,6 @@ def test_bounds_of_found_interval_equal_the_pair():
 def test_domain_of_classifiers_may_have_further_columns(make):
     one, _ = found_twice()
     assert count_found(make(one | {"sex": ["f", "m"]}).fit(PEOPLE[["age"]], LABELS)) == [0.25]
-
-
-def test_local_statement_adds_the_curator_release():
-    one, other = found_twice()
-    columns = {"job": one["job"], "age": other["age"]}
-    total = privacy_statement(skdp.RandomizedResponseEncoder(1.0, categories=columns).fit(PEOPLE)).total
-    assert total.epsilon == 1.0 + 2 * (0.25 + 0.25)
-    assert total.trust == "central"
-    curator = privacy_statement(skdp.DPHistogram(1.0, domain=columns).fit(PEOPLE)).total
-    assert curator.epsilon == 1.5
-    assert curator.relation == "add_remove"
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,6 @@ class Engine:
         return _text(self.rows(frame)).combine_chunks()
 
 
-def _from_pandas(frame):
-    return pa.Table.from_pandas(frame, preserve_index=False)
-
-
 def _small_batches(table):
     """Cut a table into batches, some of them empty."""
     batches = table.combine_chunks().to_batches(max_chunksize=1_000)
@@ -87,7 +83,7 @@ ENGINES = {
     ),
     "dataset": Engine("dataset", lambda table: ds.dataset(_small_batches(table)), lambda data: data.to_table()),
     "duckdb": Engine("duckdb", lambda table: duckdb.from_arrow(table), lambda frame: frame.to_arrow_table()),
-    "dask": Engine("dask", _to_dask, lambda frame: _from_pandas(frame.compute())),
+    "dask": Engine("dask", _to_dask, lambda frame: pa.Table.from_pandas(frame.compute(), preserve_index=False)),
 }
 LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated on demand
 # Fixtures with processes, which are started once.

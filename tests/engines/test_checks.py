@@ -15,9 +15,8 @@ from skdp.engines import privatize, privatize_file, tally
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
 from tests.conftest import often
 from tests.engines.tables import collect_error_text
+from tests.errors import refusal
 from tests.outside_transformer import OutsideField, OutsideTransformer
-
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
 COLORS = {"color": ["red", "green"]}
 STRANGE = pa.table({"color": ["red"] * 999 + ["SECRET"]})
@@ -25,14 +24,6 @@ STRANGE = pa.table({"color": ["red"] * 999 + ["SECRET"]})
 
 def encoder(**params):
     return RandomizedResponseEncoder(**{"epsilon": 1.0, "categories": COLORS} | params)
-
-
-def test_undeclared_value_costs_nothing(engine, tmp_path):
-    ledger = PrivacyLedger(epsilon=10)
-    with pytest.raises(ValueError, match=r"PythonException|Column 'color' contains a value"):
-        privatize(engine.frame(STRANGE), encoder(ledger=ledger), path=tmp_path / "out")
-    assert ledger.spent.epsilon == 0
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_error_closes_the_reader_of_a_connection():
@@ -48,18 +39,17 @@ def test_error_closes_the_reader_of_a_connection():
 
 
 def test_ledger_set_after_fit_is_refused(tmp_path):
-    rows, ledger = pa.table({"color": ["red", "green"] * 5}), PrivacyLedger(epsilon=10)
+    rows = pa.table({"color": ["red", "green"] * 5})
     pq.write_table(rows, tmp_path / "in.parquet")
-    fitted = encoder().fit(rows).set_params(ledger=ledger)
+    fitted = encoder().fit(rows)
     for use in (
         lambda: fitted.transform(rows),
         lambda: privatize(pl.from_arrow(rows).lazy(), fitted),
         lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted),
     ):
-        with pytest.raises(ValueError, match="`ledger` was set after fit"):
+        with refusal(ValueError, "`ledger` was set after fit", folder=tmp_path) as ledger:
+            fitted.set_params(ledger=ledger)
             use()
-    assert ledger.spent.epsilon == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
 def test_stored_table_may_be_in_any_order(tmp_path):
@@ -85,25 +75,18 @@ COLUMNS = "{'color': 'VARCHAR', 'age': 'BIGINT'}"
 SCHEMA = pa.schema({"color": pa.string(), "age": pa.int64()})
 
 
-def unreadable_polars(folder):
-    return pl.scan_csv(_of_csv(folder), schema={"color": pl.String, "age": pl.Int64})
-
-
-def unreadable_duckdb(folder):
-    return duckdb.sql(f"SELECT * FROM read_csv('{_of_csv(folder)}', columns={COLUMNS})")
-
-
-def unreadable_dataset(folder):
-    return ds.dataset(_of_csv(folder), format="csv", schema=SCHEMA)
-
-
-def unreadable_dask(folder):
+def read_with_dask(folder):
     frame = dd.from_pandas(pd.DataFrame({"color": ["SECRET"] * 4}), npartitions=2)
     meta = {"color": "str", "age": "int64"}
     return frame.map_partitions(lambda part: part.assign(age=part["color"].astype(int)), meta=meta)
 
 
-TABLES = [unreadable_polars, unreadable_duckdb, unreadable_dataset, unreadable_dask]
+UNREADABLE = {
+    "polars": lambda folder: pl.scan_csv(_of_csv(folder), schema={"color": pl.String, "age": pl.Int64}),
+    "duckdb": lambda folder: duckdb.sql(f"SELECT * FROM read_csv('{_of_csv(folder)}', columns={COLUMNS})"),
+    "dataset": lambda folder: ds.dataset(_of_csv(folder), format="csv", schema=SCHEMA),
+    "dask": read_with_dask,
+}
 
 
 def perturber(**params):
@@ -125,26 +108,21 @@ USES = {
 
 
 @pytest.mark.parametrize("use", often(USES, ["checked", "ids", "grouped"]))
-@pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
-def test_error_of_reading_contains_no_value(make, use, tmp_path):
+@pytest.mark.parametrize("engine_name", UNREADABLE)
+def test_error_of_reading_contains_no_value(engine_name, use, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
-    with pytest.raises(ValueError, match="cannot be read") as caught:
-        USES[use](make(tmp_path / "in"), tmp_path / "out")
-    text = collect_error_text(caught.value)
-    assert not [word for word in ("SECRET", "31337") if word in text]
-    assert list((tmp_path / "out").iterdir()) == []
+    frame = UNREADABLE[engine_name](tmp_path / "in")
+    with refusal(ValueError, "cannot be read", "SECRET", "31337", folder=tmp_path):
+        USES[use](frame, tmp_path / "out")
 
 
 def test_error_of_a_schema_contains_no_value(tmp_path):
     (tmp_path / "in.ndjson").write_text("SECRET\n")
     columns = pl.LazyFrame({"age": ["SECRET"]}).select(pl.lit("SECRET").cast(pl.Float64))
     for frame in (pl.scan_ndjson(tmp_path / "in.ndjson"), columns):
-        with pytest.raises(ValueError, match="cannot be read") as caught:
+        with refusal(ValueError, "cannot be read", "SECRET", "'S'"):
             DPHistogram(domain={"age": [1, 2]}).fit(frame)
-        text = collect_error_text(caught.value)
-        assert "SECRET" not in text
-        assert "'S'" not in text
 
 
 # Transformers of other packages.
@@ -187,16 +165,13 @@ def test_error_of_an_outside_transformer_contains_no_value(engine, method):
     field = type("Field", (Fails,), {"method": method})
     # Spark returns the text of an error of a task without its type. The text is not shown.
     cause = "PythonException" if engine.name == "spark" else "KeyError"
-    with pytest.raises(ValueError, match=rf"cannot be read or privatized \({cause}\)") as caught:
+    with refusal(ValueError, rf"cannot be read or privatized \({cause}\)", "SECRET"):
         privatize(engine.frame(STRANGE[:9]), fit_outside_transformer(field))
-    assert "SECRET" not in collect_error_text(caught.value)
 
 
 def test_error_without_rows_is_raised_before_the_charge(engine):
-    ledger = PrivacyLedger(epsilon=9.0)
-    with pytest.raises(AttributeError, match="no_such_function"):
+    with refusal(AttributeError, "no_such_function") as ledger:
         privatize(engine.frame(STRANGE), fit_outside_transformer(FailsAtOnce, ledger))
-    assert ledger.spent == (0, 0)
 
 
 # Pickles that are sent to workers.

@@ -2,6 +2,8 @@
 
 import datetime
 import gzip
+import random
+from functools import partial
 
 import fsspec
 import pandas as pd
@@ -10,13 +12,12 @@ import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pytest
 
-from skdp import Domain, Interval, PrivacyLedger, RandomizedResponseEncoder
-from skdp.engines import estimate_file, privatize, privatize_file
+from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder
+from skdp.engines import estimate_file, privatize, privatize_file, synthesize_file
 from skdp.local import OnFitOnly
-from tests.conftest import diagonal
-from tests.engines.tables import FORMATS, collect_error_text, encoder, read, write
-
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
+from tests.conftest import diagonal, often
+from tests.engines.tables import FORMATS, encoder, read, write
+from tests.errors import refusal
 
 PART = 4096
 
@@ -99,9 +100,8 @@ def test_unknown_formats_and_damaged_files_raise_an_error(source, target, tmp_pa
             privatize_file(*paths, encoder())
     for form in ("parquet", "arrow"):
         (tmp_path / f"bad.{form}").write_bytes(b"SECRET")
-        with pytest.raises(ValueError, match=f"bad.{form} is damaged, or its format") as caught:
+        with refusal(ValueError, f"bad.{form} is damaged, or its format", "SECRET"):
             privatize_file(tmp_path / f"bad.{form}", target, encoder())
-        assert "SECRET" not in str(caught.value)
     with pytest.raises(FileNotFoundError, match="There is no file"):
         privatize_file(tmp_path / "none.csv", target, encoder())
     with pytest.raises(TypeError, match="`destination` must be a str or a path, got NoneType"):
@@ -114,25 +114,20 @@ def test_unknown_formats_and_damaged_files_raise_an_error(source, target, tmp_pa
 
 
 def test_invalid_parameters_raise_before_a_file_is_made(people, source, target, tmp_path):
-    ledger, before = PrivacyLedger(epsilon=9), sorted(tmp_path.iterdir())
-    for text, transformer, options in [
-        ("`delimiter` must be one character", encoder(ledger=ledger), {"delimiter": 3}),
-        ("must be distinct columns", encoder(ledger=ledger), {"keep": ["number", "number"]}),
-        ("neither privatized nor", encoder(ledger=ledger), {"keep": ["size"]}),
-        ("OnFitOnly", OnFitOnly(encoder(ledger=ledger)), {}),
-        ("must have the columns", encoder(categories={"taste": ["x", "y"]}, ledger=ledger), {}),
-        ("must be a dict or a Domain for a table that is not in memory", RandomizedResponseEncoder(ledger=ledger), {}),
+    spans = pa.nulls(people.num_rows, pa.month_day_nano_interval())
+    feather.write_feather(people.append_column("span", spans), tmp_path / "in.arrow")
+    for text, make, options in [
+        ("`delimiter` must be one character", encoder, {"delimiter": 3}),
+        ("must be distinct columns", encoder, {"keep": ["number", "number"]}),
+        ("neither privatized nor", encoder, {"keep": ["size"]}),
+        ("OnFitOnly", lambda ledger: OnFitOnly(encoder(ledger=ledger)), {}),
+        ("must have the columns", partial(encoder, categories={"taste": ["x", "y"]}), {}),
+        ("must be a dict or a Domain for a table that is not in memory", RandomizedResponseEncoder, {}),
+        ("Column 'span' has type month_day_nano_interval, which", encoder, {"keep": ["span"]}),
     ]:
-        with pytest.raises((TypeError, ValueError), match=text):
-            privatize_file(source, target, transformer, **options)
-    assert sorted(tmp_path.iterdir()) == before
-    feather.write_feather(
-        people.append_column("span", pa.nulls(people.num_rows, pa.month_day_nano_interval())), tmp_path / "in.arrow"
-    )
-    with pytest.raises(ValueError, match="Column 'span' has type month_day_nano_interval, which"):
-        privatize_file(tmp_path / "in.arrow", tmp_path / "out.parquet", encoder(ledger=ledger), keep=["span"])
-    assert len(ledger.charges()) == 0
-    assert not list(tmp_path.glob("*out*"))
+        path = tmp_path / "in.arrow" if "span" in text else source
+        with refusal((TypeError, ValueError), text, folder=tmp_path) as ledger:
+            privatize_file(path, target, make(ledger=ledger), **options)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -243,12 +238,9 @@ def test_row_does_not_change_the_types_of_other_rows(tmp_path):
     ],
 )
 def test_error_of_a_csv_row_does_not_contain_it(tmp_path, row, text):
-    source, ledger = write_csv(tmp_path / "in.csv", [*ROWS * 2_000, row]), PrivacyLedger(epsilon=9)
-    with pytest.raises(ValueError, match=text) as caught:
+    source = write_csv(tmp_path / "in.csv", [*ROWS * 2_000, row])
+    with refusal(ValueError, text, "SECRET", folder=tmp_path) as ledger:
         privatize_file(source, tmp_path / "out.csv", RandomizedResponseEncoder(categories=CSV, ledger=ledger))
-    assert len(ledger.charges()) == 0
-    assert "SECRET" not in collect_error_text(caught.value)
-    assert list(tmp_path.iterdir()) == [source]
 
 
 @pytest.mark.parametrize(
@@ -268,9 +260,8 @@ def test_csv_file_without_text_or_header_raises_an_error(tmp_path, content, mess
         lambda path: privatize_file(path, tmp_path / "out.csv", encoder()),
         lambda p: estimate_file(p, encoder()),
     ):
-        with pytest.raises(ValueError, match=message) as caught:
+        with refusal(ValueError, message, "SECRET"):
             run(tmp_path / "in.csv")
-        assert "SECRET" not in str(caught.value)
 
 
 def test_file_of_another_process_is_not_overwritten(source, tmp_path, monkeypatch):
@@ -291,3 +282,46 @@ def test_error_while_drawing_leaves_no_file(source, tmp_path, form, monkeypatch)
     with pytest.raises(OSError, match="no space left"):
         privatize_file(source, tmp_path / f"out.{form}", encoder())
     assert list(tmp_path.iterdir()) == [source]
+
+
+# Arrow files with wrong offsets and codes raise an error without a value.
+
+
+DOMAIN = Domain({"a": ["x", "y", "zed", None], "b": ["p", "q"]})
+
+
+def damage_bytes(content, seed):
+    rng, data = random.Random(seed), bytearray(content)
+    for _ in range(rng.choice([1, 2, 8])):
+        index = rng.randrange(len(data) - 8)
+        data[index : index + 8] = rng.choice([b"\xff" * 8, bytes(8), (1 << 62).to_bytes(8, "little"), rng.randbytes(8)])
+    return bytes(data)
+
+
+def synthesizer():
+    return DPMarginalSynthesizer(5.0, domain=DOMAIN, marginals=[("a",)])
+
+
+TASKS = {
+    "privatize": lambda path, out: privatize_file(path, out, RandomizedResponseEncoder(1.0, categories=DOMAIN)),
+    "estimate": lambda path, out: estimate_file(path, RandomizedResponseEncoder(1.0, categories=DOMAIN)),
+    "synthesize": lambda path, out: synthesize_file(path, out, synthesizer()),
+    "persons": lambda path, out: synthesize_file(path, out, synthesizer(), person="id"),
+}
+
+
+# Seeds 15, 22 and 26 can crash pyarrow 26 itself.
+@pytest.mark.parametrize("seed", often([seed for seed in range(50) if seed not in (15, 22, 26)], [4, 5, 6]))
+def test_damaged_arrow_file_is_read_or_raises_an_error(tmp_path, seed):
+    columns = {"a": ["x", "y", "zed", None] * 250, "b": pa.array(["p", "q"] * 500).dictionary_encode()}
+    columns["id"] = [f"person {row}" for row in range(1000)]
+    feather.write_feather(pa.table(columns), tmp_path / "whole.arrow", compression="uncompressed", chunksize=300)
+    for name, task in TASKS.items():
+        path = tmp_path / f"{name}.arrow"
+        path.write_bytes(damage_bytes((tmp_path / "whole.arrow").read_bytes(), seed))
+        text = ""
+        try:
+            task(path, path.with_suffix(".parquet"))
+        except ValueError as error:
+            text = str(error)
+        assert "person " not in text

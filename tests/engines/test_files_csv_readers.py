@@ -17,8 +17,6 @@ from skdp.engines import TableFile, privatize_file
 from tests.conftest import often
 from tests.engines.tables import read_declared, write
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 # Parts of files: special characters, whole lines, and bytes that are not UTF-8.
 PARTS = [*'ab1,,,""\n\n\n \r\0;é\ufeff', "\r\n", '""', "a,b\n", "x,y\n", '"q",b\n', "a\n", '"a,b",c\n', "\n\n", b"\xff"]
 HEADERS = ["", "a,b\n", "a\n", '"a",b\r\n', "a,b,c\n", "a\r\n", "a,b\r", '"a\nb",c\n']

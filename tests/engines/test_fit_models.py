@@ -24,16 +24,13 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     DPOneHotEncoder,
-    DPSimpleImputer,
     Interval,
-    PrivacyLedger,
     discover_domain,
 )
 from skdp.readers import open_large
 from tests.central.estimators import EVERY, WITH_GAPS, fit_estimator, make_estimator, read_attributes, whole
+from tests.errors import refusal
 from tests.synthesis.bounds import bounds_only
-
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(1_200, 3)).clip(-3, 3), columns=["a", "b", "c"])
@@ -197,11 +194,9 @@ def test_index_of_a_file_of_pandas_is_a_column(tmp_path):
 
 
 def test_missing_value_in_a_later_batch_raises_before_charge():
-    ledger = PrivacyLedger(epsilon=10)
     table = pa.Table.from_pandas(X.assign(b=X["b"].where(X.index < 1_100)))
-    with pytest.raises(ValueError, match="Column 'b' contains a missing value"):
+    with refusal(ValueError, "Column 'b' contains a missing value") as ledger:
         DPPCA(1.0, bounds=(-3, 3), ledger=ledger).fit(cut(table, 300))
-    assert ledger.spent.epsilon == 0
 
 
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "duckdb"], indirect=True)
@@ -213,19 +208,10 @@ def test_target_and_groups_are_columns_of_the_table(lazy_engine):
     assert model.guarantee_.scope == ("c", "a", "y")
 
 
-def test_most_frequent_value_is_imputed(lazy_engine):
-    rows = pa.table({"color": ["red", None, "green", "red"] * 50, "size": ["s", "s", "m", None] * 50})
-    params = {"categories": {"color": ["red", "green", "blue"], "size": ["s", "m"]}, "random_state": 0}
-    imputer = DPSimpleImputer(5.0, strategy="most_frequent", **params).fit(lazy_engine.frame(rows))
-    assert imputer.statistics_.tolist() == ["red", "s"]
-
-
 def test_text_among_numbers_raises_before_charge(lazy_engine):
-    ledger = PrivacyLedger(epsilon=10)
     # Workers of Spark return the text of an error, without its type.
-    with pytest.raises((TypeError, ValueError), match="Column 'age'"):
+    with refusal((TypeError, ValueError), "Column 'age'") as ledger:
         DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
-    assert ledger.spent.epsilon == 0
 
 
 @pytest.mark.parametrize(
@@ -240,10 +226,8 @@ def test_text_among_numbers_raises_before_charge(lazy_engine):
     ],
 )
 def test_invalid_targets_raise_before_charge(frame, y, error, message):
-    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
-    with pytest.raises(error, match=message):
+    with refusal(error, message) as ledger:
         clone(MODEL).set_params(ledger=ledger).fit(pl.from_pandas(frame).lazy(), y)
-    assert ledger.spent == (0, 0)
 
 
 def test_classes_must_be_declared():

@@ -17,11 +17,9 @@ from skdp.engines import privatize, tally
 from skdp.local import LocalHashingEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures, RapporEncoder
 from tests.conftest import often
 from tests.engines.tables import DOMAIN, encoder
+from tests.errors import refusal
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:the reports are computed again"),
-    pytest.mark.usefixtures("repeatable_draws"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
 
 def perturber(**params):
@@ -67,20 +65,6 @@ def test_seeded_reports_are_equal_on_every_engine(every_engine, make, people):
     assert tallied.n_reports == people.num_rows
 
 
-def test_seed_repeats_reports_and_calls_differ():
-    """All rows are equal, so equal random bits would give equal reports."""
-    same = pa.table({"a": ["x"] * 5_000, "b": ["x"] * 5_000})
-
-    def draws(seed, calls=2):
-        made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=seed)
-        return [privatize(same, made) for _ in range(calls)]
-
-    first, again, other = draws(0), draws(0), draws(1)
-    assert first == again
-    columns = [column.to_pylist() for table in [*first, *other, *draws(None, calls=4)] for column in table.columns]
-    assert len(set(map(tuple, columns))) == 16
-
-
 def test_ledger_is_charged_once(engine, make, people):
     fitted = make(ledger=PrivacyLedger(epsilon=1e9))
     privatize(engine.frame(people), fitted)
@@ -103,9 +87,8 @@ def test_table_is_not_read_without_budget(people):
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])
 def test_invalid_number_or_missing_word_raises_before_charge(lazy_engine, bad, tmp_path):
     frame = lazy_engine.frame(pa.table({"size": [12.5] * 9_999 + [bad]}))
-    with pytest.raises(ValueError, match="Column 'size' contains a missing value, NaN or infinity") as caught:
+    with refusal(ValueError, "Column 'size' contains a missing value, NaN or infinity", "12.5"):
         privatize(frame, perturber(), path=tmp_path / "out")
-    assert "12.5" not in str(caught.value)
     if bad != float("inf"):
         with pytest.raises(ValueError, match="Column 'size' contains missing values"):
             privatize(frame, rappor(), path=tmp_path / "out")
@@ -125,10 +108,8 @@ def test_invalid_report_raises_an_error_without_its_value(engine, people, make, 
     released = privatize(people.slice(0, len(next(iter(invalid.values())))), fitted)
     for name, values in invalid.items():
         released = released.set_column(released.column_names.index(name), name, pa.array(values))
-    with pytest.raises(ValueError, match=match) as caught:
+    with refusal(ValueError, match, "SECRET", "12.3456"):
         tally(engine.frame(released), fitted)
-    assert "SECRET" not in str(caught.value)
-    assert "12.3456" not in str(caught.value)
 
 
 def test_table_without_rows_gives_no_reports(engine, make, people):
@@ -285,10 +266,8 @@ def test_output_that_cannot_be_written_raises_before_charge(lazy_engine, people,
         pytest.skip("Spark commits its files, on any machine")
     (tmp_path / ".busy.parquet.partial").touch()
     for path in ("/sys/reports.parquet", tmp_path / "busy.parquet"):
-        ledger = PrivacyLedger(epsilon=9)
-        with pytest.raises(OSError, match=r"Permission denied|two processes|Operation not permitted"):
+        with refusal(OSError, r"Permission denied|two processes|Operation not permitted") as ledger:
             privatize(lazy_engine.frame(people), encoder(ledger=ledger), path=path)
-        assert len(ledger.charges()) == 0
 
 
 def test_kept_dictionaries_contain_their_rows_only():

@@ -20,8 +20,6 @@ from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_
 from skdp.local import SecretKey
 from tests.conftest import diagonal
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "rooms": [1, 2, 3] * 20})
 TABLE = pa.Table.from_pandas(PEOPLE, preserve_index=False)

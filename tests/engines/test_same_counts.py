@@ -13,8 +13,6 @@ from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from tests.conftest import diagonal, often
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 # For each column its type and the declared values; the second value never occurs.
 COLUMNS = {
     "text": (pa.string(), ["red", "unused", "", None]),

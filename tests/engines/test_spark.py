@@ -17,10 +17,7 @@ from skdp.local import SecretKey
 from skdp.readers import _clusters
 from tests.engines.tables import DOMAIN, encoder
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("repeatable_draws"),
-]  # warnings of Spark about pandas and sockets
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of Spark about pandas and sockets
 
 
 @pytest.fixture

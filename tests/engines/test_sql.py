@@ -16,6 +16,7 @@ from skdp import Domain, Interval
 from skdp.engines import privatize, tally
 from skdp.readers import open_large
 from tests.engines.conftest import IBIS
+from tests.errors import refusal
 
 ibis = pytest.importorskip("ibis", reason="ibis is not installed (extra 'sql')")
 
@@ -270,9 +271,8 @@ def test_values_of_another_type_in_sqlite_raise_an_error(ibis_sqlite):
     stored = ibis_sqlite(pa.table({"x": [1.5, 2.5], "n": [1, 2]}))
     connection = stored.get_backend()
     connection.con.execute(f"INSERT INTO {stored.get_name()} VALUES ('secret', 'secret')")
-    with pytest.raises(ValueError, match="cannot be read") as caught:
+    with refusal(ValueError, "cannot be read", "secret"):
         skdp.DPMean(1.0, bounds=(0, 5)).fit(stored.select("x"))
-    assert "secret" not in str(caught.value)
     with pytest.raises(ValueError, match="cannot be read"):
         skdp.DPHistogram(1.0, domain={"n": [1, 2]}).fit(stored.select("n"))
 

@@ -17,10 +17,9 @@ from sklearn.pipeline import Pipeline
 
 import skdp
 from skdp.cli import main
+from tests.errors import refusal
 from tests.golden import write
 from tests.golden.write import amounts
-
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
 HERE = Path(__file__).parent
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "expected.json").exists())
@@ -199,6 +198,5 @@ def test_error_of_a_later_estimator_advises_to_upgrade(folder, member, change, t
 
 def test_number_of_a_damaged_version_is_not_in_the_error(folder, tmp_path):
     change_member(folder / "mean.skops", tmp_path / "damaged.skops", "skdp-version.txt", lambda content: b"secret")
-    with pytest.raises(ValueError, match="got 1") as caught:
+    with refusal(ValueError, "got 1", "secret"):
         skdp.load(tmp_path / "damaged.skops")
-    assert "secret" not in str(caught.value)

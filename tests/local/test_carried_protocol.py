@@ -11,8 +11,6 @@ from skdp import PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransfor
 from skdp.engines import privatize
 from skdp.local import OnFitOnly, ReportTransformer
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 KEY = "skdp.protocol"
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50})
 VALUES = {"sex": ["f", "m"]}

@@ -16,8 +16,6 @@ from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, Interval, Randomize
 from skdp.domain import Categories
 from skdp.engines import privatize
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2021, 1, 1)]
 TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
 WARDS = ["b", "a", "c"]

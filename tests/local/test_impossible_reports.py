@@ -17,8 +17,6 @@ from skdp.oracles import SubsetSelection
 from skdp.survey import ReportLogisticRegression
 from tests.conftest import diagonal
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(number) for number in range(366)]
 COLUMNS = {
     "age": (np.arange(366) % 90, Interval(0, 90, bins=3)),

@@ -12,8 +12,6 @@ from skdp import NumericPerturber
 from skdp.datasets import load_adult
 from skdp.exact import exp_bounds
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 FALSE_ALARM = 1e-6
 MECHANISMS = ["optimal", "square_wave"]
 

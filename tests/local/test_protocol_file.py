@@ -20,8 +20,6 @@ from skdp.privacy import shuffled_guarantee
 from tests.conftest import diagonal, often
 from tests.local.protocols import FITTED, KEY, PEOPLE, VALUES
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
 NOT_MADE_BY_CLIENTS = {
     "permanent": "no permanent reports",

@@ -16,8 +16,6 @@ from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, local_epsilon, shuffled_guarantee
 from tests.conftest import quick_first
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 N, DELTA = 10_000, 1e-6
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
 DECLARED = {"sex": ["f", "m"], "age": [20, 30, 40, 50]}

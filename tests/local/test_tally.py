@@ -12,7 +12,14 @@ import pyarrow.dataset
 import pytest
 from sklearn.base import clone
 
-from skdp import LocalTableEncoder, RandomizedResponseEncoder, ReportTally, SetValuedEncoder
+from skdp import (
+    LocalTableEncoder,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    ReportTally,
+    SetValuedEncoder,
+)
 from tests.local.transformers import BOUNDS, TRANSFORMERS, every_transformer
 
 
@@ -188,3 +195,19 @@ def test_tally_raises_if_parameters_changed_after_fit():
     weights["a"] = 2.0
     text = encoder.to_json()
     assert json.loads(text)["guarantee"] == json.loads(LocalTableEncoder.from_json(text).to_json())["guarantee"]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "values"),
+    [
+        (RandomizedResponseEncoder(1.0, categories={"x": [1, 2]}, random_state=0), [1, 2]),
+        (NumericPerturber(bounds=(0, 10), grid_size=10, random_state=0), [1.0, 9.0]),
+        (RapporEncoder(n_bits=16, random_state=0), ["a", "b"]),
+    ],
+)
+def test_repr_of_a_tally_contains_no_sum(encoder, values):
+    tables = [pd.DataFrame({"x": [value] * 50}) for value in values]
+    encoder.fit(tables[0])
+    one, two = (repr(encoder.tally(encoder.transform(table))) for table in tables)
+    assert one == two
+    assert "50" in one

@@ -17,8 +17,6 @@ from skdp.randomness import ONE, SecureSource
 from tests.conftest import ScriptedSource, often
 from tests.oracles.conftest import floats, largest_ratio
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 MAX_STEPS = 1 << 16
 MECHANISMS = [Optimal, SquareWave]
 EPSILONS = [1e-9, 1e-3, 0.1, 0.61, math.log(3), 1, 4, 20, 40, 700, 1e300]

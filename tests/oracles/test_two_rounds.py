@@ -13,8 +13,6 @@ from skdp.randomness import ONE, SecureSource
 from tests.conftest import often
 from tests.oracles.conftest import largest_ratio
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 PAIRS = [(2e-9, 1e-9), (0.5, 0.1), (1.0, 0.999), (2.0, 1.0), (8.0, 0.5), (40.0, 3.0), (700.0, 20.0), (700.0, 699.0)]
 VARIANTS = ["optimized", "symmetric"]
 

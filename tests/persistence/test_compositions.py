@@ -72,7 +72,6 @@ def ledger(tmp_path):
     return skdp.PrivacyLedger(1e4, delta=0.1, path=folder / "budget.sqlite")
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("place", often(range(10), range(0, 10, 2)))
 def test_compositions_are_loaded_without_the_address_of_the_ledger(place, ledger):
@@ -188,39 +187,25 @@ class Pair(NamedTuple):
 HOLDERS = [*(f"{__name__}.{name}" for name in ("Holder", "Box", "Pair")), "builtins.len"]
 
 
-def wrap_in_tuple(value):
-    return ("a", value)
-
-
-def wrap_in_keys(value):
-    return {1: [value]}
-
-
-def wrap_in_bunch(value):
-    return sklearn.utils.Bunch(part=value)
-
-
 def wrap_in_array(value):
     items = np.empty((1, 1), object)
     items[0, 0] = value
     return items
 
 
-def wrap_in_mask(value):
-    return np.ma.MaskedArray(wrap_in_array(value), [[False]])
+WRAPPERS = {
+    "tuple": lambda value: ("a", value),
+    "keys": lambda value: {1: [value]},
+    "bunch": lambda value: sklearn.utils.Bunch(part=value),
+    "array": wrap_in_array,
+    "mask": lambda value: np.ma.MaskedArray(wrap_in_array(value), [[False]]),
+    "object": lambda value: Box(Box(value)),
+    "partial": partial(partial, len),
+    "named tuple": lambda value: Pair(value, 1),
+}
 
 
-def wrap_in_object(value):
-    return Box(Box(value))
-
-
-WRAPPERS = [
-    *(wrap_in_tuple, wrap_in_keys, wrap_in_bunch, wrap_in_array, wrap_in_mask, wrap_in_object),
-    *(partial(partial, len), lambda value: Pair(value, 1)),
-]
-
-
-@pytest.mark.parametrize("wrap", WRAPPERS)
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 def test_ledgers_and_keys_are_found_in_each_container(wrap, ledger):
     for value in (ledger, bayes(ledger)):
         content = list_members(data := save_bytes(Holder(wrap(value))))

@@ -55,10 +55,6 @@ def scaler(**options):
     return skdp.DPStandardScaler(1.0, **{"bounds": BOUNDS} | options)
 
 
-def perturber():
-    return skdp.NumericPerturber(1.0, bounds=BOUNDS)
-
-
 def words():
     return OneHotEncoder(categories=[SEXES, JOBS], sparse_output=False)
 
@@ -66,10 +62,6 @@ def words():
 def reports(*steps):
     """Return a pipeline that reports sex before other steps."""
     return make_pipeline(sex(), OneHotEncoder(sparse_output=False), *steps)
-
-
-def reports_at_fit(*steps):
-    return make_pipeline(skdp.OnFitOnly(sex()), OneHotEncoder(sparse_output=False), *steps)
 
 
 def synthesizer(**options):
@@ -99,7 +91,9 @@ OF_NUMBERS = {
     ),
     "search of a model": lambda: GridSearchCV(classifier(), {"epsilon": [1.0, 0.5]}, cv=2),
     "target scaled": lambda: TransformedTargetRegressor(regressor(target_bounds=(-3, 3)), transformer=StandardScaler()),
-    "reports of numbers, scaler, model": lambda: make_pipeline(perturber(), StandardScaler(), LOGIT),
+    "reports of numbers, scaler, model": lambda: make_pipeline(
+        skdp.NumericPerturber(1.0, bounds=BOUNDS), StandardScaler(), LOGIT
+    ),
 }
 OF_SEX = {
     "target encoder, model": lambda: make_pipeline(TargetEncoder(cv=2), classifier(bounds=(0, 1))),
@@ -110,7 +104,7 @@ OF_SEX = {
     "reports, plain model": lambda: reports(LOGIT),
     "reports, private model": lambda: reports(classifier(bounds=(0, 1))),
     "two reports": lambda: FeatureUnion([("one", reports()), ("two", reports())]),
-    "reports at fit": lambda: reports_at_fit(LOGIT),
+    "reports at fit": lambda: make_pipeline(skdp.OnFitOnly(sex()), OneHotEncoder(sparse_output=False), LOGIT),
     "search of reports": lambda: GridSearchCV(reports(LOGIT), GRID, cv=2),
     "posteriors": lambda: make_pipeline(skdp.PosteriorFeatures(sex()), LOGIT),
 }

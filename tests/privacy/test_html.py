@@ -60,9 +60,11 @@ def test_html_has_the_facts_with_escaped_names(name):
     assert set(expected) <= set(found.texts)
 
 
-def test_html_of_a_ledger_has_no_path(tmp_path):
+def test_html_of_a_ledger_and_its_estimator_has_no_path(tmp_path):
     ledger = PrivacyLedger(1.0, path=tmp_path / "secret.sqlite")
-    assert "secret.sqlite" not in ledger._repr_html_()
+    assert ledger.path == tmp_path.resolve() / "secret.sqlite"
+    mean = DPMean(bounds=(0, 1), ledger=ledger)
+    assert "secret.sqlite" not in ledger._repr_html_() + repr(ledger) + repr(mean) + mean._repr_html_()
     (tmp_path / "secret.sqlite").unlink()
     assert "spent=unknown" in ledger._repr_html_()
 

@@ -222,7 +222,6 @@ def model(ledger, *, on_fit_only=True):
     return make_pipeline(first, OneHotEncoder(), LogisticRegression())
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(("on_fit_only", "spent"), [(True, 5), (False, 10)])
 def test_every_fit_and_score_of_a_search_is_charged(make, on_fit_only, spent):
     ledger = make(epsilon=spent)

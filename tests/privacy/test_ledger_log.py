@@ -13,7 +13,7 @@ from skdp import PrivacyGuarantee, PrivacyLedger
 from tests.estimators import SUBJECTS
 
 FIELDS = ["ledger", "release", "mechanism", "columns", "relation", "cost", "remaining"]
-pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("repeatable_draws")]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def read_log(caplog):

@@ -23,8 +23,6 @@ import skdp
 from skdp.privacy import compose
 from tests.privacy.conftest import SCHEMA
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 VALID = Draft202012Validator(SCHEMA)
 
 
@@ -106,6 +104,7 @@ def test_filed_statement_has_title_purpose_date_and_versions(make):
     assert {name: record[name] for name in DETAILS} == DETAILS
     written = record["written"]
     datetime.strptime(written["date"], "%Y-%m-%d")
+    assert written["timezone"] == "UTC"
     assert written["skdp"] == skdp.__version__
     assert set(written) == {
         "date",
@@ -167,12 +166,6 @@ def test_statement_of_another_version_does_not_follow_the_schema():
     record = json.loads(skdp.privacy_statement(sex().fit(X[["sex"]])).to_json())
     VALID.validate(record)
     assert not VALID.is_valid(record | {"version": 2})
-
-
-def test_error_of_a_later_record_advises_to_upgrade():
-    content = json.loads(skdp.PrivacyGuarantee(1.0).to_json()) | {"version": 2, "more": 1}
-    with pytest.raises(ValueError, match=r"written by a later version of skdp.*got 2\. Upgrade skdp"):
-        skdp.PrivacyGuarantee.from_json(json.dumps(content))
 
 
 def test_record_and_page_contain_nothing_private(tmp_path):

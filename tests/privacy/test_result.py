@@ -17,8 +17,6 @@ import skdp
 from skdp import PrivacyGuarantee, privacy_statement
 from tests.privacy.conftest import SCHEMA
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 20, "age": range(40)})
 SEX, AGE = PEOPLE[["sex"]], PEOPLE[["age"]]
 
@@ -240,14 +238,6 @@ def test_spent_budget_is_stated_in_words(name):
     for written in read(privacy_statement(ledger))[:2]:
         assert sentence in written
         assert "PrivacyLedger(" not in written
-
-
-def test_date_of_a_statement_is_in_utc():
-    text, page, record = read(privacy_statement(sex().fit(SEX)))
-    date = record["written"]["date"]
-    assert record["written"]["timezone"] == "UTC"
-    assert f"Written: date = {date}, timezone = UTC, skdp = " in text
-    assert f"Date (UTC)</th><td>{date}</td>" in page
 
 
 def test_delta_is_rounded_in_one_way():

@@ -27,7 +27,7 @@ from skdp.privacy import Mu, PrivacyGuarantee
 from tests.conftest import diagonal
 
 # Few rows, and classes that are read from them.
-pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("repeatable_draws")]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 SEXES, JOBS = ["F", "M"], ["clerk", "cook"]
 X = pd.DataFrame({"sex": SEXES * 20, "job": JOBS * 20, "age": np.arange(40.0), "pay": np.arange(40.0)})
@@ -58,10 +58,6 @@ def logistic(**options):
 
 def at_fit(epsilon=1.0):
     return make_pipeline(OnFitOnly(sex(epsilon)), OneHotEncoder(), LogisticRegression())
-
-
-def words():
-    return OneHotEncoder(sparse_output=False)
 
 
 def always(epsilon=1.0, **options):

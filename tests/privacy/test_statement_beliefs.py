@@ -20,8 +20,6 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler,
 import skdp
 from skdp.oracles import ORACLES, RandomizedResponse
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 PEOPLE = pd.DataFrame({"sex": ["F", "M"] * 10, "age": np.arange(20.0), "hours": np.arange(20.0) + 1})
 NUMBERS, ILL = PEOPLE[["age", "hours"]], np.array([0, 1] * 10)
 

@@ -23,8 +23,6 @@ from skdp import (
 )
 from skdp.cli import main
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 X = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
 
 
@@ -63,12 +61,6 @@ def test_ledger_with_a_title_is_the_same_ledger(tmp_path):
     assert len(privacy_statement(both, X).ledgers) == 1
 
     save(make_union(*both), tmp_path / "both.skops")
-
-
-def test_ledger_in_memory_has_titles():
-    ledger = PrivacyLedger(2.0)
-    fit_months(ledger)
-    assert len(ledger.charges()) == 3
 
 
 @pytest.mark.parametrize(("title", "error"), [(3, TypeError), ("", ValueError), (" ", ValueError)])

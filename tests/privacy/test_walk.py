@@ -35,10 +35,7 @@ TABLE = pd.DataFrame(
 )
 SICK = pd.Series(np.arange(N) % 2, name="sick")
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:The noise", "ignore:.* fewer bins than"),
-    pytest.mark.usefixtures("repeatable_draws"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:.* fewer bins than")
 
 
 def with_ledger(estimator, ledger):
@@ -62,10 +59,6 @@ def response(**options):
 
 def scaler(**options):
     return skdp.DPStandardScaler(**({"epsilon": 0.1, "bounds": BOUNDS} | options))
-
-
-def logistic(**options):
-    return skdp.DPLogisticRegression(0.5, delta=1e-6, bounds=(-3, 3), classes=[0, 1], **options)
 
 
 def plans_of_every_estimator():
@@ -118,7 +111,10 @@ PIPELINES = {
     "response and model": (REPORTED, TEXT),
     "on fit only": (AT_FIT, TEXT),
     "scaler and model": (SCALED, NUMBERS),
-    "two charges for a column": (make_pipeline(scaler(), logistic()), NUMBERS),
+    "two charges for a column": (
+        make_pipeline(scaler(), skdp.DPLogisticRegression(0.5, delta=1e-6, bounds=(-3, 3), classes=[0, 1])),
+        NUMBERS,
+    ),
     "by columns": (ColumnTransformer([("text", response(), TEXT), ("numbers", scaler(), NUMBERS)]), None),
     "search behind": (make_pipeline(scaler(), GridSearchCV(LogisticRegression(), {"C": [1, 2]}, cv=3)), NUMBERS),
 }

@@ -14,8 +14,6 @@ from sklearn.preprocessing import OneHotEncoder
 import skdp
 from skdp.privacy import Mu
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 DOMAIN = {"a": ["x", "y", "z"], "b": [1, 2]}
 ROWS = pd.DataFrame({"a": ["x", "y"] * 50, "b": [1, 1, 2, 2] * 25})
 ILL = [0, 1, 1, 0] * 25

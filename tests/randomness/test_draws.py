@@ -8,8 +8,6 @@ import pytest
 
 from skdp.randomness import SecureSource, SeededSource, exponential_mechanism, permute_and_flip, unimodal_choice
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 FALSE_ALARM = 1e-6
 
 

@@ -108,7 +108,6 @@ def test_huge_noise_is_exact_python_integers(fits, name, scale):
     assert 0.3 < np.mean([int(value) & 1 for value in drawn]) < 0.7  # down to the last bit
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("scale", [Fraction(1, 100), Fraction(1, 10**30), Fraction(1, 10**300)])
 def test_tiny_noise_is_0(name, scale):

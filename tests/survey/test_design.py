@@ -17,6 +17,7 @@ from skdp import PrivacyLedger, ReportDesign, privacy_statement
 from skdp.exact import exp_bounds
 from skdp.survey import survey_mean
 from tests.conftest import diagonal
+from tests.errors import refusal
 
 # Counts of the reports of 18 generated tables, and independent fits, which agree with RRreg 0.7.6 where it is correct;
 # also beyond the boundary, where RRreg has no correct error.
@@ -347,9 +348,8 @@ def test_unidentified_proportions_raise_an_error():
     ],
 )
 def test_invalid_tables_raise_an_error(table, options, error, message):
-    with pytest.raises(error, match=message) as caught:
+    with refusal(error, message, "maybe"):
         WARNER.estimate_frequencies(table, **options)
-    assert "maybe" not in str(caught.value)
 
 
 def test_repr_of_a_design_has_labels_and_epsilon():

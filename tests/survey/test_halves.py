@@ -63,7 +63,6 @@ def test_reports_follow_the_enumerated_distribution():
     assert ((observed - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 5)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_ledger_is_charged_once_before_drawing():
     ledger = PrivacyLedger(epsilon=3.0)
     halves = halves_of(seed=None, ledger=ledger).fit(PEOPLE)

@@ -20,6 +20,7 @@ import skdp
 from skdp import LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
 from tests.conftest import diagonal, quick_first
+from tests.errors import refusal
 
 CASES = Path(__file__).parent / "cases"
 FIGURES = json.loads((CASES / "figures.json").read_text())
@@ -404,9 +405,8 @@ BY_A = "predictor_designs"
     ],
 )
 def test_invalid_input_raises_an_error(options, X, message):
-    with pytest.raises((TypeError, ValueError, NotFittedError), match=message) as caught:
+    with refusal((TypeError, ValueError, NotFittedError), message, "7"):
         ReportLogisticRegression(**options).fit(pd.DataFrame(X), [0, 1])
-    assert "7" not in str(caught.value)
 
 
 def sexes(kind, n=400):

@@ -12,6 +12,7 @@ import pytest
 
 from skdp import Domain, Interval, RandomizedResponseEncoder
 from skdp.tables import ValueCoder
+from tests.errors import refusal
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
 TIMES = [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2)]
@@ -140,9 +141,8 @@ def test_error_contains_no_field_of_a_struct(convert):
     table = convert({"c": pa.array([{"hunter2": 1}])} if convert is pa.table else {"c": [{"hunter2": 1}]})
     encoder = RandomizedResponseEncoder(1.0, categories={"c": [1, 2]})
     for reads in (encoder.fit_transform, Domain({"c": [1, 2]}).value_counts):
-        with pytest.raises((TypeError, ValueError), match="Column 'c'") as caught:
+        with refusal((TypeError, ValueError), "Column 'c'", "hunter2"):
             reads(table)
-        assert "hunter2" not in str(caught.value)
 
 
 def test_codes_of_few_and_many_rows_are_equal():

@@ -15,8 +15,6 @@ from skdp.metrics import fairness_report
 from skdp.tables import ValueCoder, distinct_values, to_dates, to_numbers
 from skdp.testing import list_error_texts
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 SECRET = "s3cr3t"
 
 

@@ -57,30 +57,16 @@ class Curator(BaseEstimator):
         return np.array(numbers) + discrete_laplace(self._source, scale, len(numbers))
 
 
-class ShowsTheCount(Curator):
-    """The number of rows is an attribute."""
-
-    def answer(self, values):
-        self.n_samples_ = len(values)
-        return super().answer(values)
+def warn_of_few_rows(self, values):
+    if len(values) < 8:
+        warnings.warn("there are few rows", stacklevel=2)
+    return Curator.answer(self, values)
 
 
-class WarnsOfFewRows(Curator):
-    """A warning depends on the exact count."""
-
-    def answer(self, values):
-        if len(values) < 8:
-            warnings.warn("there are few rows", stacklevel=2)
-        return super().answer(values)
-
-
-class RaisesOnFewRows(Curator):
-    """An error depends on the exact count."""
-
-    def answer(self, values):
-        if len(values) < 8:
-            raise ValueError("there are too few rows")
-        return super().answer(values)
+def raise_on_few_rows(self, values):
+    if len(values) < 8:
+        raise ValueError("there are too few rows")
+    return Curator.answer(self, values)
 
 
 class StatesLessWithMoreRows(Curator):
@@ -88,15 +74,6 @@ class StatesLessWithMoreRows(Curator):
 
     def make_guarantee(self, values):
         return PrivacyGuarantee(8 / max(len(values), 1), relation="add_remove", trust="central", mechanism="?")
-
-
-class OtherSamplerForFewRows(Curator):
-    """The noise has another distribution for few rows."""
-
-    def answer(self, values):
-        if len(values) > 7:
-            return super().answer(values)
-        return np.array([values.sum()]) + rounded_gaussian(self._source, TOP**2, 1)
 
 
 class MuTwice(Curator):
@@ -126,13 +103,11 @@ class LargestNormForEuclidean(Curator):
         return sums + rounded_gaussian(self._source, Fraction(TOP**2) / Fraction(2 * self.rho), 3)
 
 
-class SampleOfTheFirst(Curator):
+def count_all_rows_of_a_sample(self, values):
     """The loss is amplified by a sample, which is drawn, but the answer uses all rows."""
-
-    def answer(self, values):
-        bernoulli_ratio(self._source, 1, 2, len(values))
-        amplified = Fraction(math.log(1 + 2 * math.expm1(self.epsilon)))
-        return self.noisy([2 * values.sum()], TOP, amplified)
+    bernoulli_ratio(self._source, 1, 2, len(values))
+    amplified = Fraction(math.log(1 + 2 * math.expm1(self.epsilon)))
+    return self.noisy([2 * values.sum()], TOP, amplified)
 
 
 def count(values):
@@ -140,6 +115,15 @@ def count(values):
 
 
 ANSWERS = {
+    "number of rows as an attribute": lambda self, values: (
+        setattr(self, "n_samples_", len(values)) or self.noisy([values.sum()], TOP)
+    ),
+    "warning by the exact count": warn_of_few_rows,
+    "error by the exact count": raise_on_few_rows,
+    "another distribution of the noise for few rows": lambda self, values: (
+        self.noisy([values.sum()], TOP) if len(values) > 7 else values.sum() + rounded_gaussian(self._source, TOP**2, 1)
+    ),
+    "loss of a sample without a sample": count_all_rows_of_a_sample,
     "noise for values up to 9": lambda self, values: self.noisy([values.sum()], TOP - 1),
     "epsilon twice": lambda self, values: [self.noisy([values.sum()], TOP), self.noisy([len(values)], 1)],
     "empty cells are exact": lambda self, values: np.where(count(values) == 0, 0, self.noisy(count(values), 1)),
