@@ -31,7 +31,7 @@ from skdp.synthesis._marginal import (
     get_fitted,
     make_fitted,
 )
-from skdp.synthesis.answers._counts import describe_quality
+from skdp.synthesis.answers._counts import describe_quality, plan_conditions
 from skdp.synthesis.answers._events import EventModel, check_omitted
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._synthetic_rows import (
@@ -364,13 +364,21 @@ class DPLinkedSynthesizer(CentralEstimator):
         declared: Any = self.domain
         return declared if isinstance(declared, Domain) else Domain(declared)
 
-    def sample(self, n_persons: int | None = None) -> Any:
+    def sample(
+        self,
+        n_persons: int | None = None,
+        *,
+        conditions: Mapping[Any, Any] | None = None,
+    ) -> Any:
         """Draw synthetic people and their events.
 
         Parameters
         ----------
         n_persons : int, optional
-            Number of people, at least 0; by default the estimated number of people.
+            Number of people, at least 0; by default the estimated number of people, with `conditions` of those that
+            fulfill them.
+        conditions : mapping of column name to (low, high), value or list of values, optional
+            Conditions on columns of people that all people fulfill, as in `DPMarginalSynthesizer.sample`.
 
         Returns
         -------
@@ -396,10 +404,12 @@ class DPLinkedSynthesizer(CentralEstimator):
         """
         check_is_fitted(self)
         check_n_samples(n_persons, "n_persons")
-        n = round(self.n_persons_) if n_persons is None else int(n_persons)
-        rng = make_generator(self.random_state, "sample", self._calls.advance())
         fitted = get_fitted(self.people_)
-        rows = fitted.draw_rows(n, rng)
+        given = None if conditions is None else plan_conditions(fitted, conditions)
+        n_people = self.n_persons_ if given is None else given.count
+        n = round(n_people) if n_persons is None else int(n_persons)
+        rng = make_generator(self.random_state, "sample", self._calls.advance())
+        rows = fitted.draw_rows(n, rng, given=given)
         people = self._write(fitted.template, rows, np.arange(n), self._features[0])
         events = {}
         for index, (name, model) in enumerate(self._models.items(), 1):

@@ -40,7 +40,7 @@ from skdp.privacy import (
     check_delta,
 )
 from skdp.randomness import check_size
-from skdp.synthesis.answers._counts import CountsMixin
+from skdp.synthesis.answers._counts import CountsMixin, plan_conditions
 from skdp.synthesis.answers._file import describe_fitted, read_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._synthetic_rows import check_n_samples, make_table
@@ -82,11 +82,18 @@ def make_fitted(
 
 
 def draw_sample(
-    synthesizer: DPMarginalSynthesizer, n_samples: int | None
+    synthesizer: DPMarginalSynthesizer,
+    n_samples: int | None,
+    conditions: Mapping[Any, Any] | None = None,
 ) -> dict[Any, Any]:
     """Draw rows of a fitted synthesizer as columns by name, with the random source of `sample`."""
+    check_n_samples(n_samples)
+    fitted, given = get_fitted(synthesizer), None
+    if conditions is not None:
+        given = plan_conditions(fitted, conditions)
+        n_samples = round(given.count) if n_samples is None else n_samples
     n, rng = synthesizer._start_sample(n_samples)
-    return get_fitted(synthesizer).draw_columns(n, rng)
+    return fitted.draw_columns(n, rng, given=given)
 
 
 class DPMarginalSynthesizer(
@@ -412,13 +419,21 @@ class DPMarginalSynthesizer(
         self.n_iter_ = fitted.counts.n_steps
         self.n_rows_, self.n_rows_std_error_ = fitted.n_rows
 
-    def sample(self, n_samples: int | None = None) -> Any:
+    def sample(
+        self,
+        n_samples: int | None = None,
+        *,
+        conditions: Mapping[Any, Any] | None = None,
+    ) -> Any:
         """Draw synthetic rows.
 
         Parameters
         ----------
         n_samples : int, optional
-            Number of rows, at least 0; by default the estimated number of records.
+            Number of rows, at least 0; by default the estimated number of records, with `conditions` of those that
+            fulfill them.
+        conditions : mapping of column name to (low, high), value or list of values, optional
+            Conditions that all rows fulfill, as for `count`. Rows are drawn from the model given the conditions.
 
         Returns
         -------
@@ -428,7 +443,8 @@ class DPMarginalSynthesizer(
         Raises
         ------
         TypeError, ValueError
-            If the number is not an integer or is out of range.
+            If the number is not an integer or is out of range, a column or a value of a condition is not declared, or
+            no row of the model fulfills all conditions.
 
         Warnings
         --------
@@ -441,7 +457,8 @@ class DPMarginalSynthesizer(
         sample_batches : Draw more rows than fit into memory.
         skdp.synthetic_inference : Estimate statistics with valid confidence intervals.
         """
-        return make_table(get_fitted(self).template, draw_sample(self, n_samples))
+        rows = draw_sample(self, n_samples, conditions)
+        return make_table(get_fitted(self).template, rows)
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
         """Return the number of rows to draw, and a generator for this call."""

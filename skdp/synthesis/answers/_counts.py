@@ -16,8 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import Floats, Mask
 from skdp.base import LAPLACE, NORMAL, ColumnName, check_confidence_level
 from skdp.central import find_range
-from skdp.domain import Categories, Domain, Interval, make_edge_array
-from skdp.synthesis.answers._fitted_table import FittedTable
+from skdp.domain import (
+    Categories,
+    Domain,
+    FoundCategories,
+    Interval,
+    make_edge_array,
+)
+from skdp.synthesis.answers._fitted_table import Conditions, FittedTable
 from skdp.synthesis.measure import find_columns
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
@@ -82,6 +88,28 @@ def count_conditions(fitted: FittedTable, conditions: Any, level: float) -> Mode
     count = np.array(fitted.n_rows[0] * proportion)
     errors = _estimate_errors(fitted, weights, count, level)
     return ModelCount(count.item(), *(error.item() for error in errors))
+
+
+def plan_conditions(fitted: FittedTable, conditions: Any) -> Conditions:
+    """Condition the model on whole values and bins, and list the ranges that end within bins."""
+    weights = read_conditions(fitted.domain, conditions, fitted.counts.shapes)
+    whole = {column: np.ceil(parts) for column, parts in weights.items()}
+    ranges = {}
+    for name, limits in conditions.items():
+        values = fitted.domain[name]
+        if isinstance(values, Interval) and isinstance(limits, tuple):
+            ranges[name] = _read_range(name, values, *limits)
+    model = fitted.counts.model
+    count = fitted.n_rows[0] * model.expectation(weights)
+    return Conditions(model.condition(whole), count, ranges)
+
+
+def _read_range(name: Any, values: Interval, low: Any, high: Any) -> tuple[Any, Any]:
+    """Return the ends of a half-open range; None for no upper limit, and at the upper bound, which it contains."""
+    start = _read_limit(name, values, low, values.edges[0])
+    stop = _read_limit(name, values, high, values.edges[-1])
+    is_closed = bool(stop >= np.array(values.edges[-1], stop.dtype))
+    return start, None if is_closed else stop
 
 
 def _estimate_errors(
@@ -323,6 +351,8 @@ def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> F
     listed = list(condition) if is_list else [condition]
     listed = [None if is_missing(value) else value for value in listed]
     codes = values.encode(to_objects(listed))
+    if isinstance(values, FoundCategories):  # which reads other values as the last one
+        codes = Categories(values.values).encode(to_objects(listed))
     if (codes == len(values)).any():
         raise ValueError(
             f"The condition on column {name!r} must list declared values, {values!r}, "

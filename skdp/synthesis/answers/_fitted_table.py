@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Codes
+from skdp._arrays import Codes, Indices, Mask
 from skdp.domain import Domain, Interval
 from skdp.synthesis.answers._synthetic_rows import (
     DrawnRows,
@@ -24,9 +24,35 @@ from skdp.synthesis.answers._synthetic_rows import (
     write_columns,
 )
 from skdp.synthesis.measure import FittedCounts, is_within
-from skdp.synthesis.model import Structure, estimate_total, merge_marginals
+from skdp.synthesis.model import (
+    GraphicalModel,
+    Structure,
+    estimate_total,
+    merge_marginals,
+)
 from skdp.synthesis.private._table import make_template
 from skdp.tables import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """Conditions on the rows that are drawn: the model given whole bins and values, and ranges within bins."""
+
+    model: GraphicalModel
+    count: float
+    """The estimated number of records that fulfill the conditions."""
+    ranges: Mapping[Any, tuple[Any, Any]]
+    """The smallest number of some columns, and the number after the largest one, None without a limit."""
+
+    def find_outside(self, rows: DrawnRows) -> Mask:
+        """Return True for each row with a number outside of a range."""
+        is_outside = np.zeros(rows.n_rows, bool)
+        for name, (low, high) in self.ranges.items():
+            numbers = rows.numbers[name]
+            is_outside |= numbers < low
+            if high is not None:
+                is_outside |= numbers >= high
+        return is_outside
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +106,18 @@ class FittedTable:
         return learn_ranks(self.counts.model, ranked)
 
     def draw_rows(
-        self, n: int, rng: np.random.Generator, template: Table | None = None
+        self,
+        n: int,
+        rng: np.random.Generator,
+        template: Table | None = None,
+        given: Conditions | None = None,
     ) -> DrawnRows:
-        """Draw n rows that satisfy all constraints; `template` has the library in which these are evaluated."""
+        """Draw n rows that satisfy all constraints; `template` has the library in which these are evaluated.
+
+        With `given`, rows are drawn given these conditions.
+        """
         counts, template = self.counts, template or self.template
+        model = counts.model if given is None else given.model
 
         def draw_within(codes: Sequence[Codes]) -> DrawnRows:
             """Draw numbers within bins."""
@@ -91,30 +125,54 @@ class FittedTable:
             positions = None if ranks is None else ranks.draw(codes, rng)
             return draw_numbers(self.domain, list(codes), rng, shapes, positions)
 
+        def draw(indices: Indices) -> DrawnRows:
+            return draw_within([*model.sample(indices.size, rng)])
+
+        def find_wrong(_: Indices, drawn: DrawnRows) -> Mask:
+            wrong = find_invalid(template, drawn)
+            return wrong if given is None else wrong | given.find_outside(drawn)
+
+        def draw_given(indices: Indices) -> DrawnRows:
+            """Draw rows within the ranges of conditions, before numbers are drawn again for constraints."""
+            if given is None or not given.ranges:
+                return draw(indices)
+            return draw_valid(
+                draw, lambda _, drawn: given.find_outside(drawn), indices.size
+            )[0]
+
         has_numbers = constrains_numbers(self.domain, self.domain.columns)
         rows, invalid = draw_valid(
-            lambda indices: draw_within([*counts.model.sample(indices.size, rng)]),
-            lambda _, drawn: find_invalid(template, drawn),
+            draw_given,
+            find_wrong,
             n,
             (lambda _, drawn: draw_within(drawn.codes)) if has_numbers else None,
         )
         valid = np.delete(np.arange(n), invalid)
         if invalid.size and valid.size == 0:
+            facts = (
+                "constraints of `domain`"
+                if given is None
+                else "constraints and conditions"
+            )
             raise ValueError(
-                "The constraints of `domain` must be satisfied by some rows of the "
-                f"model, got {list(self.domain.constraints)} and no such row. Remove "
-                "some of them, or declare both ends and narrower bins."
+                f"The {facts} must be satisfied by some rows of the model, got "
+                f"{list(self.domain.constraints)} and no such row. Remove some of them, or "
+                "declare both ends and narrower bins."
             )
         if invalid.size:
             rows.replace(invalid, rows, rng.choice(valid, invalid.size))
         return rows
 
     def draw_columns(
-        self, n: int, rng: np.random.Generator, template: Table | None = None
+        self,
+        n: int,
+        rng: np.random.Generator,
+        template: Table | None = None,
+        given: Conditions | None = None,
     ) -> dict[Any, Any]:
         """Draw n rows as columns by name, in the library of a template: features, derived columns, and the target."""
         template = template or self.template
-        columns = write_columns(template, self.draw_rows(n, rng, template))
+        columns = write_columns(template, self.draw_rows(n, rng, template, given))
         order = [*self.features, *self.domain.derived, *self.domain.columns]
         return {name: columns[name] for name in order}
 

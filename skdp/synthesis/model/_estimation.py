@@ -139,7 +139,7 @@ def fit_model(
         columns.append(columns[column] @ ~is_impossible)
     masked = [clique for clique, _ in refined.masks]
     tree = JunctionTree(refined.sizes, [*cliques, *masked], structure.given)
-    tables = CliqueTables(tree, columns)
+    tables = CliqueTables.from_columns(tree, columns)
     n_sweeps = 0
     residual = math.inf
     while residual > MAX_RESIDUAL and n_sweeps < MAX_SWEEPS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +39,21 @@ class CliqueTables:
     #    causal probabilistic networks by local computations. Computational Statistics
     #    Quarterly 4.
 
-    def __init__(self, tree: JunctionTree, columns: Sequence[Floats]) -> None:
-        """Start with independent columns, given the distribution of each column."""
+    def __init__(self, tree: JunctionTree, tables: list[Floats]) -> None:
+        """Start with the marginals of the cliques, which are changed in place."""
         self.tree = tree
-        self.tables = []
+        self.tables = tables
+
+    @classmethod
+    def from_columns(cls, tree: JunctionTree, columns: Sequence[Floats]) -> Self:
+        """Start with independent columns, given the distribution of each column."""
+        tables = []
         for clique in tree.cliques:
             table = np.ones(shape_of(clique, tree.sizes))
             for column in clique:
                 scale(table, columns[column], (column,), clique)
-            self.tables.append(table)
+            tables.append(table)
+        return cls(tree, tables)
 
     def visit(self) -> Iterator[int]:
         """Visit the cliques, parents first, and return to the root."""
@@ -113,6 +120,26 @@ class GraphicalModel:
     def expectation(self, weights: Mapping[int, Floats]) -> float:
         """Compute the mean of a product of weights; `weights` has a weight of each value, by column."""
         return float(self._eliminate((), weights))
+
+    def condition(self, weights: Mapping[int, Floats]) -> GraphicalModel:
+        """Return the distribution times a weight of each value of some columns, by column."""
+        weighted: dict[int, list[int]] = {}
+        for column in weights:
+            weighted.setdefault(self.tree.find_first(column), []).append(column)
+        tables = CliqueTables(self.tree, [belief.copy() for belief in self.beliefs])
+        for index in tables.visit():
+            for column in weighted.pop(index, ()):
+                clique = self.tree.cliques[index]
+                scale(tables.tables[index], weights[column], (column,), clique)
+        beliefs = tables.finish()
+        total = float(beliefs[0].sum())
+        if total <= 0:
+            raise ValueError(
+                "`conditions` must be fulfilled by some rows of the model, got conditions "
+                "that no row fulfills together. Remove one of them."
+            )
+        beliefs = [belief / total for belief in beliefs]
+        return GraphicalModel(self.tree, beliefs, self.residuals, self.n_columns)
 
     def _eliminate(
         self, columns: tuple[int, ...], weights: Mapping[int, Floats]
