@@ -93,6 +93,12 @@ def main() -> int:
     if engine.eval("Search._unknown.join()") != "xyzzi":
         print("a search for an unknown word does not name it")
         n_faults += 1
+    engine.eval('ask("SMOTE")')
+    if engine.eval("Search._corrected.join()") != "smote,smoke":
+        print(
+            "a search for a misspelled word does not name the word that it finds"
+        )
+        n_faults += 1
     line = engine.eval(
         'Search._performSearch(...Search._parseQuery("requires Java 17")).pop()[3]'
     )

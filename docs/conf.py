@@ -186,6 +186,7 @@ suppress_warnings = ["config.cache"]
 copybutton_exclude = ".linenos, .gp, .go"  # prompts and output
 html_theme = "pydata_sphinx_theme"
 html_title = "skdp"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["skdp.css"]
 html_js_files = ["scroll.js"]
@@ -209,7 +210,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
     "footer_start": ["copyright"],
-    "footer_end": [],
+    "footer_end": ["footer_links"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

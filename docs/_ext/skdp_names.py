@@ -36,6 +36,8 @@ _LINE = re.compile(
     r"^((?:<span></span>)?)( *)((?:<(\w+)[^>]*>(?:(?!</?\4)[^\n])*</\4>|[^<\n])+)$",
     re.MULTILINE,
 )
+# Where a line of code may break on a narrow screen: after a dot, a bracket or a comma.
+_BREAK = re.compile(r'(<span class="[op]">(?:\.|=|[(\[{]+|[^<]*,)</span>)')
 _IMAGE = re.compile(r'<img [^>]*class = "sphx-glr-single-img"/>')
 # Between the words of an identifier, where a narrow screen may break it.
 _HUMP = re.compile(
@@ -106,7 +108,8 @@ def _link_names(
             return _link(app, page, name, match[0])
 
         head, code = _NAME_IN_BLOCK.sub(in_block, part).split("<pre>")
-        return f"{head}<pre>{_LINE.sub(indent, code)}"
+        lines = _BREAK.sub(r"\1<wbr/>", _LINE.sub(indent, code))
+        return f"{head}<pre>{lines}"
 
     body = context["body"].replace(
         "<style scoped>", "<style>"

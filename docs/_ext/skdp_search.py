@@ -1,11 +1,13 @@
-"""Words of the search that are not on a page, and the lines of a page, of which the search shows the best one."""
+"""Words of the search that are not on a page, the lines that its results show, and descriptions of pages."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
+from html import escape
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from docutils import nodes
@@ -20,6 +22,7 @@ def setup(app: Any) -> dict[str, bool]:
     """Add the words when a page is read, and write the lines when the pages are built."""
     app.connect("source-read", add_words)
     app.connect("build-finished", write_lines)
+    app.connect("html-page-context", describe_page)
     return {"parallel_read_safe": True}
 
 
@@ -29,6 +32,20 @@ def add_words(app: Any, docname: str, source: list[str]) -> None:
     if words:
         app.env.note_dependency(str(WORDS))
         source[0] = f"```{{index}} {', '.join(words)}\n```\n\n{source[0]}"
+
+
+def describe_page(
+    _app: Any,
+    _page: str,
+    _template: str,
+    context: dict[str, Any],
+    tree: nodes.document | None,
+) -> None:
+    """Add the first sentences of a page as its description."""
+    for line in list_lines(tree)[:1] if tree else []:
+        context["metatags"] += (
+            f'<meta name="description" content="{escape(line)}"/>'
+        )
 
 
 def write_lines(app: Any, error: Exception | None) -> None:
@@ -59,4 +76,8 @@ def list_lines(page: nodes.document) -> list[str]:
         elif not isinstance(node.parent, nodes.entry):
             text = " ".join(node.astext().split())
             lines += re.split(r"(?<=[.?!]) (?=[A-Z])", text)
-    return [line[:MAX_LETTERS] for line in lines if line.count(" ") > 2]
+    return [
+        shorten(line, MAX_LETTERS, placeholder=" …")
+        for line in lines
+        if line.count(" ") > 2
+    ]

@@ -10,8 +10,8 @@ const addTabStops = () => {
     else box.removeAttribute("tabindex");
   }
 };
-// A table that is wider than the screen fades at its right side until its end is reached.
-const TABLES = ".pst-scrollable-table-container, .cell_output, .text_html > div";
+// A table or an output that is wider than the screen fades at its right side until its end is reached.
+const TABLES = ".pst-scrollable-table-container, .cell_output, .text_html > div, .highlight-text pre, .highlight-none pre";
 const markTable = (box) => {
   const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
   box.classList.toggle("skdp-continues", rest > 1 && getComputedStyle(box).overflowX === "auto");

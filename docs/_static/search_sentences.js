@@ -147,13 +147,28 @@ const findLine = (lines, rarities) => {
   return [best || (lines[0]?.[0] ?? ""), largest];
 };
 
-// Say above the results which words are on no page.
-const showUnknown = (unknown, nWords) => {
+// Return the first word of the pages that has a stem.
+const findWritten = (stem) => {
+  for (const { lines } of Search._pages) {
+    for (const [line, contained] of lines) {
+      if (contained.has(stem)) return splitQuery(line.toLowerCase()).find((word) => stemmer.stemWord(word) === stem) ?? stem;
+    }
+  }
+  return stem;
+};
+
+// State above the results which words are on no page, and the words that replace misspelled ones.
+const showUnknown = (unknown, corrected, nWords) => {
   Search._unknown = unknown;
-  if (!unknown.length || !Search.output) return;
+  Search._corrected = corrected;
+  const notes = [];
+  if (unknown.length) {
+    notes.push(`No page contains: ${unknown.join(", ")}. ${nWords ? "These pages have the other words." : "These pages list all others."}`);
+  }
+  for (const [word, others] of corrected) notes.push(`No page contains: ${word}. These pages have: ${others.join(", ")}.`);
+  if (!notes.length || !Search.output) return;
   const note = document.createElement("p");
-  const found = nWords ? "These pages have the other words." : "These pages list all others.";
-  note.textContent = `No page contains: ${unknown.join(", ")}. ${found}`;
+  note.textContent = notes.join(" ");
   Search.output.before(note);
 };
 
@@ -169,14 +184,16 @@ Search.performTermsSearch = (searchTerms, excludedTerms) => {
   ));
   const asked = [...searchTerms].filter((word) => !QUESTION_WORDS.has(word));
   const words = new Set();
-  const unknown = [];
+  const [unknown, corrected] = [[], []];
   for (const word of asked.length ? asked : searchTerms) {
     const meant = findWords(word, Search._known);
     meant.forEach((other) => words.add(other));
+    const isSpelled = meant.some((other) => other === word || SPELLINGS.some(([ending, end]) => word.replace(ending, end) === other));
+    if (meant.length && !isSpelled) corrected.push([word, meant.map(findWritten)]);
     if (!meant.length && !placeWord(word, Search._pages).size) unknown.push(word);
     else if (!meant.length) words.add(word);
   }
-  showUnknown(unknown, words.size);
+  showUnknown(unknown, corrected, words.size);
   const rarities = new Map();
   const scores = docnames.map(() => 0);
   const weights = new Map();
