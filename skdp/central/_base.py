@@ -719,10 +719,17 @@ def _bound_booleans(bounds: Any, rows: Batches) -> Any:
 
 def _format_ranges(names: Sequence[Any], ranges: Floats) -> list[str]:
     """Format ranges of columns, (n_columns, 2), for the note of method."""
-    return [
+    is_open = np.isinf(ranges).all(axis=1)
+    texts = [
         f"{name} from {_format_end(low)} to {_format_end(high)}"
-        for name, (low, high) in zip(names, ranges.tolist(), strict=True)
+        for name, (low, high) in zip(
+            compress(names, ~is_open), ranges[~is_open].tolist(), strict=True
+        )
     ]
+    if is_open.any():
+        opened = ", ".join(map(str, compress(names, is_open)))
+        texts.append(f"{opened} between limits that are found")
+    return texts
 
 
 def _format_end(end: float) -> str:

@@ -176,7 +176,7 @@ def test_limits_are_part_of_one_charge(model):
     name = "permute-and-flip" if fitted.guarantee_.delta == 0 else "exponential mechanism"
     assert f"limits by {name} and noisy counts (33% of the budget)" in fitted.guarantee_.mechanism
     facts = dict(fitted.guarantee_.method)
-    assert "age from a limit that is found to a limit that is found" in facts["bounds"]
+    assert "between limits that are found" in facts["bounds"]
     low, high = fitted.bounds_[0]
     assert facts["limits"].startswith(f"age from {low:,.12g} to {high:,.12g}, income from")
     (note,) = privacy_statement(fitted).to_dict()["method"]
@@ -562,7 +562,7 @@ def test_limits_of_a_histogram_are_found(library):
     assert histogram.domain_["income"] == Interval(*income, bins=10)
     assert histogram.counts_.sum() == pytest.approx(N, rel=0.05)  # numbers beyond limits are counted
     method = dict(histogram.guarantee_.method)
-    assert "income from a limit that is found" in method["bounds"]
+    assert "income between limits that are found" in method["bounds"]
     assert f"age from 0 to {high:g}" in method["limits"]
     assert "limits by permute-and-flip and noisy counts (33% of the budget)" in histogram.guarantee_.mechanism
     assert not hasattr(histogram.set_params(domain=histogram.domain_).fit(X), "bounds_")

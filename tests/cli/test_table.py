@@ -419,7 +419,7 @@ def test_ends_that_are_not_declared_are_found_and_stated(name, files, capsys):
     for column in ("income", "weight"):
         np.testing.assert_allclose(found[f"{column}_mean"], groups[column].mean(), rtol=0.05)
     (note,) = json.loads(page.read_text())["method"]
-    assert "income from 0 to a limit that is found, weight from a limit that is found" in note
+    assert "income from 0 to a limit that is found, weight between limits that are found" in note
     limits = note.split("limits that are found: ")[1].split(". ")[0]
     assert limits.startswith("income from 0 to ")
     assert f"Limits that are found: {limits}" in capsys.readouterr().err

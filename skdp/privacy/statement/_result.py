@@ -335,7 +335,7 @@ class PrivacyStatement(JsonRecord):
         >>> "at most 73.2 times in 100" in html
         True
         """
-        columns = _merge_charges(self.facts)
+        columns = _merge_facts(self.facts)
         return str(_load_template().render(self.to_dict() | {"columns": columns}))
 
     def __str__(self) -> str:
@@ -347,7 +347,7 @@ class PrivacyStatement(JsonRecord):
                 label = name.replace("_", " ").capitalize()
                 lines.append(f"{label}:{_format_field(value)}")
         if self.facts:
-            table = _make_table(_merge_charges(self.facts))
+            table = _make_table(_merge_facts(self.facts))
             text = table.to_string(index=False, na_rep="", float_format=format_number)
             lines.insert(1, text)
         return "\n".join(lines)
@@ -356,7 +356,7 @@ class PrivacyStatement(JsonRecord):
 
     def _repr_html_(self) -> str:
         odds = [] if self.total is None else [self.total.in_odds()]
-        table = _make_table(_merge_charges(self.facts))
+        table = _make_table(_merge_facts(self.facts))
         return format_html(self._headline(), [table], *odds, *self.notes)
 
 
@@ -405,15 +405,14 @@ def _make_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     return table.astype({"epsilon": float, "delta": float})
 
 
-def _merge_charges(facts: Iterable[Fact]) -> list[dict[str, Any]]:
-    """Return facts as rows; equal charges of the same columns are one row, with the names of all columns and steps."""
+def _merge_facts(facts: Iterable[Fact]) -> list[dict[str, Any]]:
+    """Return facts as rows: of the columns with equal facts about a step, and of equal charges of the same columns."""
     groups: dict[Any, list[Fact]] = {}
     for fact in facts:
-        key: Any = fact
+        row = _list_fact(fact) | {"column": ""}
         if fact.guarantee is not None and fact.protection == CHARGED:
-            row = _list_fact(fact) | {"column": fact.guarantee.scope, "step": ""}
-            key = tuple(row.values())
-        groups.setdefault(key, []).append(fact)
+            row |= {"column": fact.guarantee.scope, "step": ""}
+        groups.setdefault(tuple(row.values()), []).append(fact)
     rows = []
     for group in groups.values():
         columns = join_names(dict.fromkeys(fact.column for fact in group))
@@ -444,6 +443,7 @@ _METHOD = {
     "totals": "Totals over all values of each key are released, too.",
     "bounds": "A value outside the bounds counts as the nearest bound: {}.",
     "limits": "With limits that are found: {}.",
+    "categories": "{}.",
     "max_weight": "A weight above {0} counts as {0}, and a missing or negative one as 0.",
     "max_rows_per_person": "Rows of a person that the noise covers: {}.",
     "confidence_level": (
