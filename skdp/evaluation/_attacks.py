@@ -26,7 +26,7 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.local import SAMPLED, ReportTransformer
-from skdp.metrics import parse_columns
+from skdp.metrics import code_cells, parse_columns
 from skdp.privacy import PrivacyGuarantee
 
 
@@ -151,7 +151,7 @@ def attribute_inference(
     columns = parse_columns(released, "released")
     true_columns = parse_columns(sensitive_features, "sensitive_features")
     if encoder is None:
-        cells = _code_combinations(true_columns)
+        cells: Any = code_cells(true_columns.values())[1]
     else:
         domain, cells = _encode_declared(encoder, true_columns)
     occurring, truth = np.unique(cells, return_inverse=True)
@@ -254,12 +254,6 @@ def code_column(column: pd.Series) -> pd.Series:
     if codes.max() >= 255:
         return numbers
     return numbers.astype("category")
-
-
-def _code_combinations(columns: dict[Any, pd.Series]) -> Codes:
-    """Return a code for the combination of values of each row; missing values are equal."""
-    rows = pd.DataFrame(dict(enumerate(columns.values())))
-    return rows.groupby(list(rows), dropna=False).ngroup().to_numpy()
 
 
 def _encode_declared(

@@ -512,11 +512,15 @@ def _compare_groups(
 
     Comparisons with the other rows, whose names end in `ending`, are nan without predictions.
     """
+    comparisons = read_metrics(test.metrics).comparisons
+    undefined = dict.fromkeys([name + ending for name in comparisons], math.nan)
+    if predicted is None:
+        return undefined
     is_privileged = test.find_privileged(names)
     n_labels = pd.Series(test.labels).groupby(is_privileged).nunique()
-    n_labels = n_labels.reindex([True, False], fill_value=0)
     # A small test split may have rows of one group, or of one label, only.
-    for side in n_labels.index[n_labels < 2] if predicted is not None else ():
+    lacking = [side for side in (True, False) if n_labels.get(side, 0) < 2]
+    for side in lacking:
         group = "privileged" if side else "unprivileged"
         warn(
             f"Differences are nan. The {group} test rows of "
@@ -525,9 +529,8 @@ def _compare_groups(
             about="jobs/fairness_study#methods",
             stacklevel=1,
         )
-    comparisons = read_metrics(test.metrics).comparisons
-    if predicted is None or not n_labels.all():
-        return dict.fromkeys([name + ending for name in comparisons], math.nan)
+    if lacking:
+        return undefined
     with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
         report = fairness_report(
             test.labels,

@@ -7,7 +7,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -343,18 +343,25 @@ def study_fairness(study: Study) -> Section:
     columns = ["epsilon", "metric", "group", "groups", *ENDS]
     values: Any = pd.concat(audits, ignore_index=True).reindex(columns=columns)
     rows = _format_audits(values)
-    cells = rows.set_index(["name", "groups", "epsilon"])["cell"].unstack()
-    table = pd.DataFrame(columns=study.epsilons, dtype=object)
-    for name in rows["name"].unique():
-        for groups in (TRUE_GROUPS, NAIVE, DEBIASED):
-            # A declared group may have no true rows.
-            table.loc[f"{name}, {groups}"] = cells.reindex([(name, groups)]).iloc[0]
+    sources = [TRUE_GROUPS, NAIVE, DEBIASED]
+    order = pd.MultiIndex.from_product([rows["name"].unique(), sources])
+    cells = rows.pivot(index=["name", "groups"], columns="epsilon", values="cell")
+    # A declared group may have no true rows.
+    table = cells.reindex(order).set_axis(order.map(", ".join))
     true_gap, naive_gap, debiased_gap = table[study.example].iloc[:3]
     # All groups together may hide a larger difference of one of them.
     parts = rows[(rows["groups"] == TRUE_GROUPS) & rows["group"].notna()]
+    drawn = true["metric"].str.endswith("_difference")
     if len(parts):
         part = parts.loc[parts["value"].abs().idxmax()]
         true_gap += f" (of {format_label(part['group'])} {part['cell']})"
+        drawn = (
+            true["metric"] == PARITY
+        )  # All differences would not fit into the figure.
+    shown = {
+        name: report[report["metric"].isin(true.loc[drawn, "metric"])]
+        for name, report in shown.items()
+    }
     text = (
         "A logistic regression without the protected columns; the intervals are over "
         "the noise of the reports."
@@ -372,7 +379,7 @@ def study_fairness(study: Study) -> Section:
         "table": table,
         "files": {"fairness_audits": values},
         "caption": f"differences between groups at epsilon {study.example:g}",
-        "draw": partial(FairnessDisplay.from_reports, _select_shown(shown)),
+        "draw": partial(FairnessDisplay.from_reports, shown),
     }
 
 
@@ -389,23 +396,16 @@ def _format_audits(values: Any) -> Any:
     return rows.assign(name=rows["metric"].str.replace("_", " ") + endings)
 
 
-def _select_shown(reports: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the differences of reports that fit into a figure: all, or one if several groups are compared."""
-    selected = {}
-    for name, report in reports.items():
-        rows = report[report["metric"].str.endswith("_difference")]
-        parity = rows[rows["metric"] == PARITY]
-        selected[name] = rows if len(parity) == 1 else parity
-    return selected
-
-
 def study_leakage(study: Study) -> Section:
     """Return the section on attacks that predict a protected column from a release."""
     name = _choose_attacked_column(study)
     # Boosting fits a tree for each value, so its time is proportional to the product.
     n_rows = max(1_000, min(4_000, 80_000 // study.domain.select([name]).size))
     rows = study.frame.sample(min(len(study.frame), n_rows), random_state=0)
-    leakage = _tabulate(study, partial(_measure_leakage, study, rows, name))
+    measure = delayed(partial(_measure_leakage, study, rows, name))
+    jobs = Parallel(n_jobs=study.n_jobs)
+    leakage = pd.DataFrame(jobs(map(measure, study.epsilons)))
+    leakage.insert(0, "epsilon", study.epsilons)
     table = leakage.set_index("epsilon").T
     accuracy, _, without = map(format_cell, table[study.example].iloc[:3])
     return {
@@ -424,16 +424,6 @@ def _choose_attacked_column(study: Study) -> Any:
     """Return the sensitive column, otherwise the first protected column."""
     is_given = study.sensitive_features is not None
     return study.sensitive_features if is_given else study.columns[0]
-
-
-def _tabulate(
-    study: Study, measure: Callable[[float], dict[str, float]]
-) -> pd.DataFrame:
-    """Return a table with a row for each epsilon: the numbers that `measure` returns by name."""
-    jobs = Parallel(n_jobs=study.n_jobs)
-    table = pd.DataFrame(jobs(map(delayed(measure), study.epsilons)))
-    table.insert(0, "epsilon", study.epsilons)
-    return table
 
 
 def _measure_leakage(

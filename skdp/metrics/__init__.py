@@ -12,6 +12,7 @@ from skdp.metrics._fairness import (
     fairness_report,
 )
 from skdp.metrics._labels import EmptyGroupError as EmptyGroupError
+from skdp.metrics._labels import code_cells as code_cells
 from skdp.metrics._labels import find_positive_label as find_positive_label
 from skdp.metrics._labels import list_privileged as list_privileged
 from skdp.metrics._labels import parse_classes as parse_classes

@@ -226,18 +226,23 @@ def _encode_frame(
 
     Also return the value of each indicator, by column.
     """
-    numbers, encoded, indicators = [], [], {}
+    texts, numbers = [], {}
     for name, column in frame.items():
         # Decimals and booleans with missing values have the dtype object.
         is_number = pd.api.types.infer_dtype(column) in ("decimal", "boolean")
         if is_number or pd.api.types.is_numeric_dtype(column.dtype):
-            numbers.append(column.astype(np.float64))
-            continue
-        indicators[name] = {f"{name}={value}": value for value in _list_values(column)}
-        for value in _list_values(column):
-            indicator = (column == value).astype(np.float64)
-            encoded.append(indicator.rename(f"{name}={value}"))
-    return pd.concat([*numbers, *encoded], axis=1), indicators
+            numbers[name] = float
+        else:
+            texts.append(name)
+    numeric = pd.get_dummies(
+        frame.astype(numbers), columns=texts, prefix_sep="=", dtype=float
+    )
+    indicators = {}
+    for name in texts:
+        indicators[name] = {
+            f"{name}={value}": value for value in _list_values(frame[name])
+        }
+    return numeric, indicators
 
 
 def from_aif360(dataset: Any) -> Bunch:
@@ -371,8 +376,7 @@ def _join_indicators(
         for indicator in values:
             del columns[indicator]
         declared[name] = list(values.values())
-        codes = block.to_numpy().argmax(axis=1)
-        columns[name] = pd.Series([declared[name][code] for code in codes])
+        columns[name] = block.idxmax(axis=1).map(values)
     return columns, declared
 
 

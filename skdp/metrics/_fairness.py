@@ -42,14 +42,14 @@ from skdp.metrics._rates import (
     Metrics,
     MetricTable,
     Rates,
-    compare_extremes,
-    compare_with_privileged,
+    compare_groups,
     estimate_rates,
     read_metrics,
     score_table,
     sum_cells,
 )
 from skdp.metrics._reported_groups import (
+    WEIGHTED,
     debias_groups,
     find_declared,
     list_cells,
@@ -563,12 +563,13 @@ def fairness_from_counts(
 
 
 def read_counts(
-    counts: Any, keys: list[Any], *, may_be_fractions: bool = False
+    counts: Any, keys: list[Any], *, allows_reports: bool = False
 ) -> dict[Any, pd.Series]:
     """Read the columns of `keys` and the columns "count" and "std_error" of noisy counts.
 
-    Fractions are errors unless they are counts of reports.
+    Fractions are errors unless they are counts of reports without weights.
     """
+    is_weighted = getattr(counts, "attrs", {}).get(WEIGHTED, True)
     if hasattr(counts, "to_frame") and hasattr(counts, "fit"):
         raise TypeError(
             f"`counts` must be a table, got {type(counts).__name__}. Pass the result of "
@@ -593,7 +594,7 @@ def read_counts(
         )
     table["count"] = table["count"].astype(float)
     table["std_error"] = table["count_std_error"].astype(float)
-    if not may_be_fractions and (table["count"] % 1 != 0).any():
+    if (is_weighted or not allows_reports) and (table["count"] % 1 != 0).any():
         raise ValueError(
             "`counts` must be numbers of rows, got fractions, such as sums of weights. "
             "Release the counts without weights; for reports, use debiased_fairness."
@@ -678,19 +679,23 @@ def _tabulate_metrics(
         """Estimate values whose intervals hold simultaneously, by Bonferroni's inequality."""
         return score_table(cells, metrics, 1 - (1 - level) / n_intervals)
 
-    for metric, (definition, names, function) in metrics.comparisons.items():
-        if groups.has_privileged:
-            for group in (0, *range(2, len(groups.names))):
-                estimate = compare_with_privileged(score, names, function, group)
-                side = "group" if group else "unprivileged"
-                sides = {"difference": f"{side} − privileged"}
-                sides["ratio"] = f"{side} / privileged"
-                name = groups.names[group] if group else None
-                lines.append((metric, definition.format(**sides), name, *estimate))
-        # Extremes require at least two groups.
-        elif len(groups.names) > 1:
-            estimate = compare_extremes(score, names, function)
-            lines.append((metric, definition.format(**EXTREMES), None, *estimate))
+    # Pairs of groups that are compared, in both orders, and the sides of the definition.
+    # Extremes require at least two groups.
+    pairs: Any = np.nonzero(~np.eye(len(groups.names), dtype=bool))
+    compared: list[Any] = [(None, pairs, EXTREMES)] if len(groups.names) > 1 else []
+    if groups.has_privileged:
+        compared = []
+        for group in (0, *range(2, len(groups.names))):
+            side = "group" if group else "unprivileged"
+            sides = {"difference": f"{side} − privileged"}
+            sides["ratio"] = f"{side} / privileged"
+            pairs = np.array([group, 1]), np.array([1, group])
+            compared.append((groups.names[group] if group else None, pairs, sides))
+    for metric, comparison in metrics.comparisons.items():
+        for name, pairs, sides in compared:
+            definition = comparison[0].format(**sides)
+            options = comparison, pairs, not groups.has_privileged
+            lines.append((metric, definition, name, *compare_groups(score, *options)))
     numbers = list(Estimate._fields)
     table = pd.DataFrame(lines, columns=["metric", "definition", "group", *numbers])
     # The dtype object keeps None and tuples of values.

@@ -8,7 +8,7 @@ Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -42,14 +42,6 @@ RATES: dict[str, tuple[str, CellFunction]] = {
         lambda tp, fp, fn, tn: (fp, tp + fp),
     ),
 }
-
-# Rates with independent sampling errors, which determine the proportions of the cells:
-# P(y=+), TPR and FPR.
-ROOTS: tuple[CellFunction, ...] = (
-    lambda tp, fp, fn, tn: (tp + fn, tp + fp + fn + tn),
-    RATES["true_positive_rate"][1],
-    RATES["false_positive_rate"][1],
-)
 
 # A comparison of groups: the definition, where the sides are inserted at {difference} or
 # {ratio}; the names of rates; and their function: the ratio, the mean difference, or the
@@ -173,6 +165,16 @@ class Groups:
         products: Floats = (self.indicators.T * values) @ self.indicators
         return products - np.diag(self.sum(values))
 
+    def add_noise(self, noise: Floats) -> Floats:
+        """Return the variance that is added to the `noise` of few rows of reports; shape (n_groups,)."""
+        if not self.is_reported or self.noise is not None or not noise.any():
+            return np.zeros(len(self.names))
+        # Normal intervals are too narrow if few rows are misreported, so they add the
+        # noise of two rows, whose report is either of two values with probability 1/2
+        # (after Agresti and Coull 1998).
+        variance: Floats = (np.ptp(self.indicators, axis=0) / 2) ** 2
+        return 2 * variance * np.mean(self.weights**2)
+
 
 @dataclass(frozen=True)
 class CellSums:
@@ -187,13 +189,34 @@ class CellSums:
     # True for cells with a row of any group; shape (4,).
     is_present: Mask
 
+    @IGNORE_DIVISION
+    def sampling_effect(self) -> Floats:
+        """Return the variance of sampling of one unit of weight, 1 for equal weights; shape (4, n_groups)."""
+        weights = self.groups.weights
+        if self.groups.rows == "table":
+            return np.zeros_like(self.counts)
+        effect = np.where(self.counts > MIN_ROWS, self.squares / self.counts, 1)
+        return np.clip(effect, weights.min(), weights.max())
+
     def covariance(self) -> Floats:
         """Estimate the covariances of the errors of a cell in two groups; shape (4, n_groups, n_groups)."""
-        variance = np.maximum(np.diagonal(self.noise, axis1=1, axis2=2), 0)
-        if self.groups.rows == "population":
-            variance = variance + np.maximum(self.squares, 0)
         diagonal = np.eye(self.counts.shape[1])
-        return np.where(diagonal, variance[:, np.newaxis], self.noise)
+        sampling = np.maximum(self.counts, 0) * self.sampling_effect()
+        return self.noise + sampling[..., np.newaxis] * diagonal
+
+    def find_intervals(self, level: float) -> Floats:
+        """Return score intervals of the cells, as of Poisson counts with noise; shape (2, 4, n_groups)."""
+        z = NORMAL.quantile(level)
+        noise = np.diagonal(self.noise, axis1=1, axis2=2) + self.groups.add_noise(
+            self.noise
+        )
+        # The bounds c solve ``(count - c)**2 = z**2 (effect * c + noise)``.
+        shift = z**2 * self.sampling_effect() / 2
+        margin = np.sqrt(
+            np.maximum((2 * self.counts + shift) * shift + z**2 * noise, 0)
+        )
+        middle = self.counts + shift
+        return np.maximum([middle - margin, middle + margin], 0)
 
 
 def sum_cells(is_true: Mask, is_predicted: Mask, groups: Groups) -> CellSums:
@@ -204,11 +227,13 @@ def sum_cells(is_true: Mask, is_predicted: Mask, groups: Groups) -> CellSums:
     y, p = is_true, is_predicted
     cells = [y & p, ~y & p, y & ~p, ~y & ~p]
     weights = groups.weights
+    noise = np.array([groups.sum_noise(weights**2 * cell) for cell in cells])
     return CellSums(
         groups,
         np.array([groups.sum(weights * cell) for cell in cells]),
         np.array([groups.sum(weights**2 * cell) for cell in cells]),
-        np.array([groups.sum_noise(weights**2 * cell) for cell in cells]),
+        # The estimate of a variance may be negative.
+        np.where(np.eye(len(groups.names)), np.maximum(noise, 0), noise),
         np.array([cell.any() for cell in cells]),
     )
 
@@ -233,23 +258,18 @@ class RateSums:
     added_variance: Any = 0.0
 
 
-def find_cells(rates: Iterable[CellFunction]) -> Floats:
-    """Return masks of the cells that rates count, and of all cells that they divide by; shape (2, n_rates, 4)."""
-    return np.stack([function(*np.eye(4)) for function in rates], axis=1)
-
-
-def sum_rates(cells: CellSums, rates: Iterable[CellFunction]) -> RateSums:
-    """Sum the weights of the rows of each group that rates count, and that they divide by."""
+def sum_rates(cells: CellSums) -> RateSums:
+    """Sum the weights of the rows of each group that the rates count, and that they divide by."""
     groups, weights = cells.groups, cells.groups.weights
-    counted, divided = find_cells(rates)
+    # Masks of the cells; shape (n_rates, 4).
+    masks = [function(*np.eye(4)) for _, function in RATES.values()]
+    counted, divided = np.stack(masks, axis=1)
     # Counted and other cells of each rate; shape (2, n_rates, 4).
     parts = np.stack([counted, divided - counted])
     sums = parts @ cells.counts
     effect = _estimate_design_effect(sums, parts @ cells.squares, weights)
     noise = np.tensordot(parts, cells.noise, axes=1)
-    # The estimate of a variance may be negative.
     diagonal = np.eye(len(groups.names))
-    noise = np.where(diagonal, np.maximum(noise, 0), noise)
     covariance = np.stack([noise[0], noise[0], noise.sum(axis=0)])
     total = sums.sum(axis=0)
     if groups.rows == "population":
@@ -257,16 +277,9 @@ def sum_rates(cells: CellSums, rates: Iterable[CellFunction]) -> RateSums:
         # `RateSums`); n is 0 if the estimated number of rows is negative.
         binomial = (np.maximum(total, 0) * effect)[..., np.newaxis] * diagonal
         covariance -= np.multiply.outer([0, 0.5, 1], binomial)
-    added_variance: Any = 0.0
-    if groups.is_reported and groups.noise is None:
-        # Normal intervals are too narrow if few rows are misreported, so they add the
-        # noise of two selected and two unselected rows, whose report is either of two
-        # values with probability 1/2 (after Agresti and Coull 1998).
-        is_mixed = (parts @ cells.is_present > 0).all(axis=0)
-        variance_of_row = (np.ptp(groups.indicators, axis=0) / 2) ** 2
-        variance_of_row *= np.mean(weights**2)
-        added_variance = 2 * np.outer(is_mixed, variance_of_row * noise.any())
-        added_variance = np.multiply.outer([1, 1, 2], added_variance)
+    is_mixed = (parts @ cells.is_present > 0).all(axis=0)
+    added_variance = np.outer(is_mixed, groups.add_noise(noise))
+    added_variance = np.multiply.outer([1, 1, 2], added_variance)
     return RateSums(
         numerator=sums[0],
         denominator=total,
@@ -303,92 +316,66 @@ class Rates:
     # Intervals of rates may extend below 0 and above 1 because of the noise of reports, and
     # are infinite for a group that may have no rows.
     unclipped: Estimate
-    # Intervals of possible values only.
-    clipped: Estimate
     # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
     covariance: Floats
 
-    def select(self, names: Iterable[str]) -> Rates:
+    @property
+    def clipped(self) -> Estimate:
+        """Values with intervals that are clipped to possible rates; functions of the user are not limited."""
+        is_rate = np.isin(self.names, list(RATES))[:, np.newaxis]
+        low, high = np.where(is_rate, 0, -np.inf), np.where(is_rate, 1, np.inf)
+        return self.unclipped.clip(low, high)
+
+    def select(self, names: list[str]) -> Rates:
         """Return some of the rates."""
         index = [self.names.index(name) for name in names]
-        clipped = self.clipped.select(index)
-        covariance = self.covariance[index]
-        return Rates([*names], self.unclipped.select(index), clipped, covariance)
+        return Rates(names, self.unclipped.select(index), self.covariance[index])
 
 
 def score_table(cells: CellSums, table: MetricTable, level: float) -> Rates:
     """Estimate all values of the groups with score intervals."""
-    rates = [function for _, function in RATES.values()]
-    unclipped, covariance = score_rates(sum_rates(cells, rates), level)
-    estimates, covariances = [unclipped.clip(0, 1)], [covariance]
+    parts = [score_rates(sum_rates(cells), level)]
     for function in table.functions.values():
-        estimate, covariance = propagate_rates(cells, function, level)
-        estimates.append(estimate.select((np.newaxis,)))
-        covariances.append(covariance[np.newaxis])
-    clipped, raw = (
-        Estimate(*map(np.concatenate, zip(*parts, strict=True)))
-        for parts in (estimates, [unclipped, *estimates[1:]])
-    )
+        parts.append(propagate_cells(cells, function, level))
+    estimates, covariances = zip(*parts, strict=True)
     names = [*RATES, *table.functions]
-    return Rates(names, raw, clipped, np.concatenate(covariances))
-
-
-def _evaluate(function: CellFunction, rates: Any) -> Floats:
-    """Return a function of the user for the base rates, TPR and FPR, the first axis of `rates`."""
-    base, tpr, fpr = rates
-    cells = base * tpr, (1 - base) * fpr, base * (1 - tpr), (1 - base) * (1 - fpr)
-    # A division of NumPy's floats by 0 is nan.
-    call = np.vectorize(lambda *parts: function(*map(np.float64, parts)), [float])
-    return np.asarray(call(*cells))
+    estimate = Estimate(*map(np.vstack, zip(*estimates, strict=True)))
+    return Rates(names, estimate, np.concatenate(covariances))
 
 
 @IGNORE_DIVISION
-def propagate_rates(
+def propagate_cells(
     cells: CellSums, function: CellFunction, level: float
 ) -> tuple[Estimate, Floats]:
-    """Estimate a function of the cells, (n_groups,), and the covariances of two groups, (n_groups, n_groups)."""
-    sums = sum_rates(cells, ROOTS)
-    roots, _ = score_rates(sums, level)
-    lower, upper = roots.clip(0, 1)[2:]
-    # Errors of the cells change a rate t by ``(counted - t * divided) / total``.
-    counted, divided = find_cells(ROOTS)[..., np.newaxis]
-    slopes = counted - roots.value[:, np.newaxis] * divided
-    slopes = np.nan_to_num(slopes / sums.denominator[:, np.newaxis])
-    covariance = np.einsum("icg,jch,cgh->ijgh", slopes, slopes, cells.covariance())
-    within = np.einsum("ijgg->ijg", covariance)
-    errors = np.sqrt(np.maximum(np.einsum("iig->ig", within), 0))
-    correlation = np.nan_to_num(within / (errors[:, np.newaxis] * errors))
-    # TPR has no effect on the cells of a group without positive rows.
-    center = np.copy(roots.value)
-    center[1:] = np.nan_to_num(center[1:], nan=0.5)
-    value = _evaluate(function, center)
-    # Move one rate at a time; axes of the rates, of the moved rate and of the ends.
-    ends = np.stack([lower, upper, *np.clip([center - errors, center + errors], 0, 1)])
-    is_moved = np.eye(3, dtype=bool)[..., np.newaxis, np.newaxis]
-    moved = np.where(is_moved, ends.swapaxes(0, 1), center[:, np.newaxis, np.newaxis])
-    low, high, *step = _evaluate(function, moved).swapaxes(0, 1) - value
-    slope = np.nan_to_num((step[1] - step[0]) / (ends[3] - ends[2]))
-    between = np.einsum("ig,ijgh,jh->gh", slope, covariance, slope)
+    """Estimate a function of the cells, (n_groups,), and the covariances of two groups, (1, n_groups, n_groups)."""
+    # A division of NumPy's floats by 0 is nan.
+    call = np.vectorize(lambda *parts: function(*map(np.float64, parts)), [float])
+    counts, errors = np.maximum(cells.counts, 0), cells.covariance()
+    value = call(*counts / counts.sum(axis=0))
+    steps = np.sqrt(np.diagonal(errors, axis1=1, axis2=2))
+    near = np.maximum(counts - steps, 0), counts + steps
+    lower, upper = cells.find_intervals(level)
+    # Errors of cells are independent, because they are errors of different rows, so one
+    # cell is moved at a time. Axes: the cells, the moved cell, the ends and the groups.
+    ends = np.stack([lower, upper, *near])
+    is_moved = np.eye(4, dtype=bool)[..., np.newaxis, np.newaxis]
+    moved = np.where(is_moved, ends.swapaxes(0, 1), counts[:, np.newaxis, np.newaxis])
+    changes = call(*moved / moved.sum(axis=0)) - value
+    slopes = np.nan_to_num((changes[:, 3] - changes[:, 2]) / (near[1] - near[0]))
+    covariance = np.einsum("cg,cgh,ch->gh", slopes, errors, slopes)
     # The distances to the endpoints are combined like standard errors, as in MOVER.
-    sign = np.where(low <= high, 1, -1)
-    down, up = (
-        np.sqrt(np.maximum(np.einsum("ig,ijg,jg->g", part, correlation, part), 0))
-        for part in (
-            sign * np.minimum(np.minimum(low, high), 0),
-            sign * np.maximum(np.maximum(low, high), 0),
-        )
-    )
-    # The function is within its values at the corners of the intervals of the rates.
+    low = np.minimum(changes[:, :2].min(axis=1), 0)
+    high = np.maximum(changes[:, :2].max(axis=1), 0)
+    # The function is within its values at the corners of the intervals of the cells.
     corners = np.array([*product(*zip(lower, upper, strict=True))]).swapaxes(0, 1)
-    possible = _evaluate(function, corners)
-    error = np.where(np.isnan(value), np.nan, np.sqrt(np.maximum(np.diag(between), 0)))
+    possible = call(*corners / corners.sum(axis=0))
     estimate = Estimate(
         value,
-        error,
-        np.fmax(value - down, possible.min(axis=0)),
-        np.fmin(value + up, possible.max(axis=0)),
+        np.where(np.isnan(value), np.nan, np.sqrt(np.diag(covariance))),
+        np.fmax(value - np.sqrt((low**2).sum(axis=0)), possible.min(axis=0)),
+        np.fmin(value + np.sqrt((high**2).sum(axis=0)), possible.max(axis=0)),
     )
-    return estimate.clip(-np.inf, np.inf), between
+    return estimate, covariance[np.newaxis]
 
 
 @IGNORE_DIVISION
@@ -432,65 +419,51 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Float
 
 def estimate_rates(cells: CellSums, table: MetricTable, level: float) -> Estimate:
     """Estimate all values of the groups, with Clopper-Pearson intervals of rates of true groups."""
-    rates = score_table(cells, table, level).clipped
-    sums = sum_rates(cells, [function for _, function in RATES.values()])
+    estimate, sums = score_table(cells, table, level).clipped, sum_rates(cells)
     effect = sums.exact_effect
-    if effect is None:
-        return rates
-    # The Wilson interval of a rate of 0.0035 covers in only 84 % of samples of 50 rows.
-    # Comparisons use score intervals because the coverage of MOVER depends on them.
-    # Weighted rows count as fewer rows (Korn and Graubard 1998).
-    selected = sums.numerator / effect
-    unselected = (sums.denominator - sums.numerator) / effect
-    exact = find_binomial_interval(selected, unselected, level)
-    lower, upper = (
-        np.concatenate([end, scored[len(end) :]])
-        for end, scored in zip(exact, rates[2:], strict=True)
-    )
-    return rates._replace(lower=lower, upper=upper)
-
-
-def compare_with_privileged(
-    score: Callable[[int], Rates], names: Sequence[str], function: str, group: int
-) -> Estimate:
-    """Compare some rates of a group with group 1 (privileged).
-
-    `score` returns the rates, with intervals of which a number of pairs holds simultaneously.
-    """
-    pair = np.array([group, 1]), np.array([1, group])
-    if function == "largest":
-        return find_largest_difference(score(1), score(len(names)), names, pair)
-    compare = divide_rates if function == "ratio" else average_differences
-    return compare(score(1).select(names), *pair).select(0)
+    if effect is not None:
+        # The Wilson interval of a rate of 0.0035 covers in only 84 % of samples of 50 rows.
+        # Comparisons use score intervals because the coverage of MOVER depends on them.
+        # Weighted rows count as fewer rows (Korn and Graubard 1998).
+        selected = sums.numerator / effect
+        unselected = (sums.denominator - sums.numerator) / effect
+        exact = find_binomial_interval(selected, unselected, level)
+        estimate.lower[: len(RATES)], estimate.upper[: len(RATES)] = exact
+    return estimate
 
 
 @IGNORE_DIVISION
-def compare_extremes(
-    score: Callable[[int], Rates], names: Sequence[str], function: str
+def compare_groups(
+    score: Callable[[int], Rates],
+    comparison: Comparison,
+    pairs: tuple[Indices, Indices],
+    is_extreme: bool,
 ) -> Estimate:
-    """Compare the largest rate with the smallest, with the `score` of `compare_with_privileged`.
+    """Compare the first pair of groups, or with `is_extreme` the groups with the largest and smallest rate.
 
-    The mean is over the differences of the rates `names`.
+    `score` returns the rates, with intervals of which a number of pairs holds simultaneously. Pairs are listed in both
+    orders.
     """
-    n_groups = score(1).covariance.shape[1]
-    first, second = np.nonzero(~np.eye(n_groups, dtype=bool))
-    pairs = first, second
-    one, all_pairs = score(1), score(len(names) * len(first) // 2)
-    if function == "largest":
-        return find_largest_difference(one, all_pairs, names, pairs)
-    if function == "difference":
-        value, errors, lower, upper = np.transpose(
-            [find_largest_difference(one, all_pairs, [name], pairs) for name in names]
-        )
-        # The rates are independent because they are rates of different rows.
-        error = np.hypot.reduce(errors) / len(names)
-        return Estimate(value.mean(), error, lower.mean(), upper.mean())
-    one, all_pairs = one.select(names), all_pairs.select(names)
-    smallest, *_, largest = np.argsort(one.unclipped.value[0])
-    ratio, error, *_ = divide_rates(one, np.array([smallest]), np.array([largest]))
-    low = divide_rates(one, *pairs).lower.min()
-    high = divide_rates(all_pairs, *pairs).upper.min()
-    return Estimate(ratio.item(), error.item(), low, high).clip(0, 1)
+    _, names, function = comparison
+    rates = score(1).select([*names])
+    compare = divide_rates if function == "ratio" else average_differences
+    if not is_extreme and function != "largest":
+        return compare(rates, *pairs).select(0)
+    simultaneous = score(len(names) * len(pairs[0]) // 2).select([*names])
+    if function == "ratio":
+        smallest, *_, largest = np.argsort(rates.unclipped.value[0])
+        ratio, error, *_ = compare(rates, np.array([smallest]), np.array([largest]))
+        low = compare(rates, *pairs).lower.min()
+        high = compare(simultaneous, *pairs).upper.min()
+        return Estimate(ratio.item(), error.item(), low, high).clip(0, 1)
+    # The largest difference of all rates, or the mean over rates of their largest ones.
+    parts = [[*names]] if function == "largest" else [[name] for name in names]
+    value, errors, lower, upper = np.transpose(
+        [find_largest_difference(rates, simultaneous, part, pairs) for part in parts]
+    )
+    # The rates are independent because they are rates of different rows.
+    error = np.hypot.reduce(errors) / len(parts)
+    return Estimate(value.mean(), error, lower.mean(), upper.mean())
 
 
 def find_largest_difference(

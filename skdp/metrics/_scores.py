@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from skdp._arrays import Floats
+from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnName,
     ErrorDistribution,
@@ -25,7 +28,7 @@ from skdp.metrics._labels import (
     parse_column,
 )
 from skdp.metrics._rates import RateSums, score_rates
-from skdp.metrics._reported_groups import REPORTED, WEIGHTED
+from skdp.metrics._reported_groups import REPORTED
 
 # Metrics that are no proportions of rows.
 MEANS = ("roc_auc", "brier_score")
@@ -188,13 +191,8 @@ def scores_from_counts(
     check_column_name("y_score", y_score)
     names = [] if sensitive_features is None else sensitive_features
     names = list_names("sensitive_features", names)
-    attributes = getattr(counts, "attrs", {})
-    is_reported = y_true in attributes.get(REPORTED, ())
-    table = read_counts(
-        counts,
-        [y_true, y_score, *names],
-        may_be_fractions=not attributes.get(WEIGHTED, True),
-    )
+    is_reported = y_true in getattr(counts, "attrs", {}).get(REPORTED, ())
+    table = read_counts(counts, [y_true, y_score, *names], allows_reports=True)
     labels = parse_column(table[y_true], "y_true")
     label = find_positive_label(positive_label, y_true=labels)
     is_positive = labels.isin([label]).to_numpy(int)
@@ -210,24 +208,32 @@ def scores_from_counts(
             f"`y_score` must have at most {MAX_SCORES:,} scores, got {len(bins):,}. "
             "Round the scores before you count them."
         )
-    columns = [table[name] for name in names] or [
-        pd.Series(ALL).repeat(len(bin_of_row))
-    ]
-    cells, group_of_row = code_cells(columns)
-    sums = np.zeros((2, len(cells), len(bins), 2))
-    index = group_of_row, bin_of_row.ravel(), is_positive
-    np.add.at(sums[0], index, table["count"])
-    np.add.at(sums[1], index, table["std_error"] ** 2)
     tables = []
-    for group, name in enumerate(group_cells(cells, names, None)[0]):
+    for name, counted, noise in sum_groups(table, names, bin_of_row, is_positive):
         with np.errstate(divide="ignore", invalid="ignore"):
-            counted, noise = sums[:, group]
             scores = _score_group(bins, counted, noise, level, is_reported)
         warn_of_undefined(scores, is_reported=True)
         # The dtype object keeps tuples of values.
         scores.insert(1, "group", pd.Series([name] * len(scores), dtype=object))
         tables.append(scores)
     return pd.concat(tables, ignore_index=True)
+
+
+def sum_groups(
+    table: Mapping[Any, pd.Series], names: list[Any], bins: Indices, labels: Any
+) -> Iterator[tuple[Any, Floats, Floats]]:
+    """Yield the name of each group with the counts and the variances of its bins and labels; shape (n_bins, 2).
+
+    `table` is a result of `read_counts`, whose columns `names` have the groups, and `bins` and `labels` the codes of
+    its rows.
+    """
+    columns = [table[name] for name in names] or [pd.Series(ALL).repeat(len(labels))]
+    cells, group_of_row = code_cells(columns)
+    sums = np.zeros((2, len(cells), bins.max() + 1, 2))
+    index = group_of_row, bins.ravel(), labels
+    np.add.at(sums[0], index, table["count"])
+    np.add.at(sums[1], index, table["std_error"] ** 2)
+    return zip(group_cells(cells, names, None)[0], *sums, strict=True)
 
 
 def read_bins(column: pd.Series, parameter: str) -> Floats:

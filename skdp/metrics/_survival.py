@@ -18,10 +18,10 @@ from skdp.base import (
     check_column_name,
     check_confidence_level,
 )
-from skdp.metrics._fairness import group_cells, read_counts
-from skdp.metrics._labels import code_cells, list_names, parse_column
-from skdp.metrics._reported_groups import REPORTED, WEIGHTED
-from skdp.metrics._scores import ALL, read_bins
+from skdp.metrics._fairness import read_counts
+from skdp.metrics._labels import list_names, parse_column
+from skdp.metrics._reported_groups import REPORTED
+from skdp.metrics._scores import read_bins, sum_groups
 
 # Smallest number at risk, in standard deviations of its noise, and in rows. The relative
 # error of the number is then at most 1/4, and the second-order term, which the intervals
@@ -143,17 +143,12 @@ def survival_from_counts(
     check_column_name("time", time)
     check_column_name("event", event)
     names = list_names("group", [] if group is None else group)
-    attributes = getattr(counts, "attrs", {})
-    if {time, event} & {*attributes.get(REPORTED, ())}:
+    if {time, event} & {*getattr(counts, "attrs", {}).get(REPORTED, ())}:
         raise ValueError(
             "`counts` must have true times and events, got reports, whose counts have "
             "dependent errors. Release the counts with DPHistogram."
         )
-    table = read_counts(
-        counts,
-        [time, event, *names],
-        may_be_fractions=not attributes.get(WEIGHTED, True),
-    )
+    table = read_counts(counts, [time, event, *names], allows_reports=True)
     starts, bin_of_row = _read_times(table[time])
     events = parse_column(table[event], "event")
     if not events.isin([0, 1]).all():
@@ -161,17 +156,11 @@ def survival_from_counts(
             "`event` must be the name of a column of 0 and 1, or False and True, got "
             "other values. Rename the values of the counts."
         )
-    columns = [table[name] for name in names] or [pd.Series(ALL).repeat(len(events))]
-    cells, group_of_row = code_cells(columns)
-    sums = np.zeros((2, len(cells), len(starts), 2))
-    index = group_of_row, bin_of_row, events.to_numpy(int)
-    np.add.at(sums[0], index, table["count"])
-    np.add.at(sums[1], index, table["std_error"] ** 2)
-    groups = group_cells(cells, names, None)[0]
-    numbers = [
-        _estimate_group(starts, counted, noise, level)
-        for counted, noise in sums.swapaxes(0, 1)
-    ]
+    groups, numbers = [], []
+    codes = events.to_numpy(int)
+    for name, counted, noise in sum_groups(table, names, bin_of_row, codes):
+        groups.append(name)
+        numbers.append(_estimate_group(starts, counted, noise, level))
     metrics = ["survival", "at_risk", "restricted_mean"]
     lengths = [len(starts) - 1, len(starts), len(starts) - 1]
     keys = {

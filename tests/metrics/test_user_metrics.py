@@ -22,7 +22,7 @@ def draw(n, seed, share=0.3):
     """Draw labels and predictions of two groups, whose F1 scores are 2/3 and 3/5."""
     rng = np.random.default_rng(seed)
     y, is_b = rng.random(n) < 0.4, rng.random(n) < share
-    p = rng.random(n) < np.where(y, np.where(is_b, 0.6, 0.7), np.where(is_b, 4 / 15, 1 / 6))
+    p = rng.random(n) < np.where(y, np.where(is_b, 0.6, 0.7), 4 / 15)
     return pd.DataFrame({"g": np.where(is_b, "b", "a"), "y": y * 1, "p": p * 1})
 
 
@@ -62,7 +62,6 @@ def test_values_and_comparisons_equal_fairlearn():
 
 @pytest.mark.parametrize("source", ["rows", "counts", "reports"])
 def test_errors_of_a_function_equal_the_errors_of_the_rate(source):
-    """The selection rate is a function of the base rate and of both other rates, whose noise is correlated."""
     own = {
         "selected_difference": lambda tp, fp, fn, tn: tp + fp,
         "selected_ratio": None,
