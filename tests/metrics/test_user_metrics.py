@@ -119,6 +119,9 @@ def test_function_without_rows_to_divide_by_is_undefined():
     assert np.isnan(value_of(table, "f1_difference"))
     assert value_of(table, "accuracy", "unprivileged") == 1
     assert (table["lower"] <= table["upper"]).all()
+    # No standard error of an estimate in [0, 1] is larger.
+    rates = table[table["metric"].isin(["true_positive_rate", "equal_opportunity_difference"])]
+    assert rates.loc[rates["value"].isna(), "std_error"].tolist() == [0.5, 0.5]
 
 
 def test_display_draws_metrics_beside_the_built_in_ones():
@@ -148,3 +151,14 @@ def test_display_draws_metrics_beside_the_built_in_ones():
 def test_invalid_metrics_raise_an_error(metrics, error, message):
     with pytest.raises(error, match=message):
         report("rows", draw(100, 0), metrics=metrics)
+
+
+def test_upper_endpoint_of_the_smallest_ratio_is_below_parity():
+    """The larger endpoint of all pairs is 1 for any rates."""
+    group, selected = (
+        np.repeat(["a", "b", "c"], 1_000),
+        np.tile(np.arange(1_000), 3) < np.repeat([200, 500, 800], 1_000),
+    )
+    table = fairness_report(selected, selected, group).set_index("metric")
+    lower, value, upper = table.loc["disparate_impact", ["lower", "value", "upper"]]
+    assert 0.2 < lower < value < upper < 0.35
