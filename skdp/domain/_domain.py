@@ -581,6 +581,24 @@ class Domain(Mapping[Any, Categories | Interval]):
             marked.append(is_true != constraint.is_on_rows)
         return np.array(marked)
 
+    def _compare_proportions(self, X: Any, Y: Any) -> dict[str, float]:
+        """Compare the proportions of rows with the comparisons of each constraint between two tables.
+
+        The result has, by constraint, the largest difference of the proportions of a comparison, or of its opposite if
+        these are smaller, relative to the larger one.
+        """
+        readers = [self._make_reader(wrap_table(table)) for table in (X, Y)]
+        errors = {}
+        for constraint in self._constraints:
+            largest = 0.0
+            for pair in zip(*map(constraint.compare, readers), strict=True):
+                low, high = sorted(float(truth.mean()) for truth in pair)
+                if low + high > 1:
+                    low, high = 1 - high, 1 - low
+                largest = max(largest, (high - low) / high if high else 0.0)
+            errors[constraint.text] = largest
+        return errors
+
     def _list_read(self, expression: Expression) -> list[Any]:
         """List the columns that an expression reads, directly or through derived columns."""
         read = set(expression.columns)

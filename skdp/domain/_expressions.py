@@ -260,6 +260,12 @@ class Expression:
         with np.errstate(all="ignore"):
             return _evaluate(self._tree, get_operand)
 
+    def compare(self, get_operand: Reader) -> list[Mask]:
+        """Return the truth values of each comparison in the expression, of shape (n_rows,)."""
+        compared = [n for n in ast.walk(self._tree) if isinstance(n, ast.Compare)]
+        with np.errstate(all="ignore"):
+            return [_evaluate(node, get_operand).to_truth() for node in compared]
+
     def compute(self, get_operand: Reader) -> NDArray[Any]:
         """Return the values of a derived column in a table, of shape (n_rows,).
 

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.sparse import csr_array, diags_array
 
 from skdp.base import check_column_name
+from skdp.domain import Domain
 from skdp.metrics._labels import parse_columns
 from skdp.tables import is_frame, to_dates
 
@@ -21,6 +22,7 @@ def link_errors(
     *,
     person: Any,
     order_by: Any = None,
+    domain: Domain | None = None,
 ) -> pd.Series:
     """Compare the dependence within people in synthetic and in real linked tables.
 
@@ -39,6 +41,8 @@ def link_errors(
     order_by : column name, optional
         Column that orders the events of a person, such as a date. The rows of synthetic events without this column are
         in their order, as rows of `DPLinkedSynthesizer` are.
+    domain : Domain, optional
+        Domain of the columns, whose constraints are compared.
 
     Returns
     -------
@@ -53,8 +57,11 @@ def link_errors(
         - ``equal``: difference of the probabilities that two different events of a person have the same value,
         - ``icc``: difference of the intraclass correlations of a number: the mean product of its standardized values at
           two different events of a person.
+        - each constraint of `domain`, by its text: the largest error of the number of events that it names, such as
+          the events with ``ward == 'birth'`` and with ``age >= 18`` for the constraint
+          ``"ward != 'birth' or age >= 18"``, relative to the larger number.
 
-        Distances are total variation distances. The last two are means over people with at least two events.
+        Distances are total variation distances. ``equal`` and ``icc`` are means over people with at least two events.
         Numbers with more than 20 values are cut at the deciles of the real tables, except for ``icc``. Dates are
         numbers.
 
@@ -92,13 +99,15 @@ def link_errors(
     # **Privacy.** The error for another name would quote a column of ids.
     check_column_name("person", person)
     check_column_name("order_by", order_by)
-    read = {
+    if domain is not None and not isinstance(domain, Domain):
+        raise TypeError(f"`domain` must be a Domain, got {type(domain).__name__}.")
+    given = {
         "people": people,
         "events": events,
         "synthetic_people": synthetic_people,
         "synthetic_events": synthetic_events,
     }
-    read = {name: _read_table(table, name) for name, table in read.items()}
+    read = {name: _read_table(table, name) for name, table in given.items()}
     without = [name for name, table in read.items() if person not in [*table]]
     if without:
         raise ValueError(
@@ -143,7 +152,16 @@ def link_errors(
     for index, proportions in real.items():
         both = pd.concat([proportions, synthetic[index]], axis=1, sort=False).fillna(0)
         errors[index] = both.diff(axis=1).iloc[:, 1].abs().sum() / 2
-    return pd.Series(errors).groupby(level=0).mean()
+    means = pd.Series(errors).groupby(level=0).mean()
+    if domain is None:
+        return means
+    joined = []
+    for labels in (("events", "people"), ("synthetic_events", "synthetic_people")):
+        first, second = (pd.DataFrame(parse_columns(given[n], n)) for n in labels)
+        joined.append(first.merge(second, on=person))
+    present = [name for name in domain if all(name in [*table] for table in joined)]
+    lines = domain.select(present)._compare_proportions(*joined)
+    return pd.concat([means, pd.Series(lines, dtype=float)])
 
 
 def _read_table(table: Any, label: str) -> pd.DataFrame:

@@ -118,6 +118,10 @@ class DPLinkedSynthesizer(CentralEstimator):
         Quality of each measured marginal of events: the number of its cells, the standard error of a count, the
         ``noise`` and the ``misfit`` of the model as total variation distances, and whether it is ``usable``
         (noise of at most 0.1).
+    constraint_quality_ : DataFrame
+        For each table of events and constraint of `domain`, the proportion of draws of the model that are
+        ``forbidden``: of events, or of people if it limits their number of events. These are drawn again, so values
+        that a constraint names may be too rare if it forbids many draws.
 
     See Also
     --------
@@ -455,6 +459,17 @@ class DPLinkedSynthesizer(CentralEstimator):
         tables = {}
         for name, model in self._models.items():
             tables[name] = describe_quality(model.fitted)
+        return pd.concat(tables, names=["table"])
+
+    @property
+    def constraint_quality_(self) -> pd.DataFrame:
+        """Proportion of draws of the models that each constraint forbids, before they are drawn again."""
+        check_is_fitted(self)
+        people = get_fitted(self.people_)
+        tables = {}
+        for name, model in self._models.items():
+            forbidden = pd.Series(model.measure_forbidden(people), dtype=float)
+            tables[name] = forbidden.rename_axis("constraint").to_frame("forbidden")
         return pd.concat(tables, names=["table"])
 
     def _describe_fit(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from skdp import Domain, Interval
 from skdp.metrics import link_errors
 from tests.conftest import quick_first
 
@@ -171,3 +172,24 @@ def test_column_of_ids_in_place_of_its_name_is_not_quoted():
         with pytest.raises(TypeError, match=r"must be the name of a column, got (list|Series)") as caught:
             link_errors(people, events, people, events, **parameters)
         assert "31337" not in str(caught.value)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_constraints_have_the_relative_error_of_the_events_that_they_name(library):
+    people = pd.DataFrame({"id": range(4), "age": [20, 30, 70, 80]})
+    days = pd.to_datetime(["2024-01-01"] * 8)
+    events = pd.DataFrame({"id": [0, 0, 0, 1, 1, 2, 3, 3], "ward": [*"bgggbggg"], "day": days})
+    synthetic = events.assign(ward=[*"bggggggg"])
+    domain = Domain(
+        {"age": Interval(0, 99), "ward": ["b", "g"], "sex": ["f", "m"]},
+        constraints=["ward != 'b' or age <= 45", "last(ward == 'g')", "sex == 'f'"],
+    )
+    tables = people, events, people, synthetic
+    if library == "polars":
+        tables = tuple(map(pl.from_pandas, tables))
+    errors = link_errors(*tables, person="id", domain=domain)
+    # One of eight events in place of two, while people do not change.
+    assert errors["ward != 'b' or age <= 45"] == errors["last(ward == 'g')"] == 0.5
+    pd.testing.assert_series_equal(errors[:-2], link_errors(*tables, person="id"))
+    with pytest.raises(TypeError, match="`domain` must be a Domain, got dict"):
+        link_errors(*tables, person="id", domain=dict(domain))

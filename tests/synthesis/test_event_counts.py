@@ -122,6 +122,7 @@ def test_number_of_last_events_is_kept(order_by):
     is_death = events["died"] == "yes"
     assert not events["id"].duplicated(keep="last")[is_death].any()
     assert is_death.sum() == pytest.approx((visits["died"] == "yes").sum(), rel=0.2)
+    assert model.constraint_quality_["forbidden"].tolist() == [0]
     assert "died, n_events" in model.link_quality_.index.get_level_values(1)
 
 
@@ -165,6 +166,10 @@ def test_limits_hold_in_each_table_after_loading():
     (people, events), (_, again) = model.sample(), loaded.sample()
     for name, table in events.items():
         pd.testing.assert_frame_equal(table, again[name])
+    quality = model.constraint_quality_
+    pd.testing.assert_frame_equal(quality, loaded.constraint_quality_)
+    # Without the constraint, many people have several heads.
+    assert quality.loc[("roles", limits[0]), "forbidden"] > 0.1
     assert count(events["roles"], role=["head"]).max() == 1
     assert count(events["ages"], age=range(51, 91)).max() == 1
     # People without events satisfy the limits.

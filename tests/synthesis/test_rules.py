@@ -68,10 +68,21 @@ def test_linked_tables_keep_rare_values_of_true_rules(hospital, order_by):
     model, events = synthesize(hospital, RULES, order_by)
     assert domain.check_constraints(events).all()
     assert (count_rare(events) / count_rare(hospital[1])).min() > 0.7
+    quality = model.constraint_quality_
+    assert list(quality.index) == [("events", rule) for rule in RULES]
+    assert quality["forbidden"].max() < 0.02
     # Bins end at the numbers of constraints, so that no bin has possible and impossible numbers.
     assert {14, 18, 46} <= {*model.domain_["age"].edges}
     assert 5 in model.domain_["days"].edges
     assert {"ward, age", "ward, sex", "kin, age", "kin, days"} <= {*model.link_quality_.index.get_level_values(1)}
+
+
+def test_linked_tables_keep_rare_values_in_bins_with_few_valid_people(hospital):
+    columns = COLUMNS | {"age": Interval([0, 40, 95])}
+    model, events = synthesize(hospital, RULES[:2], columns=columns, epsilon=8.0)
+    assert Domain(columns, constraints=RULES[:2]).check_constraints(events).all()
+    assert (count_rare(events) / count_rare(hospital[1]))[:2].min() > 0.8
+    assert (model.constraint_quality_["forbidden"] > 0.01).all()
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 8.0])

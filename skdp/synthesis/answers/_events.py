@@ -17,6 +17,7 @@ from skdp.domain import Domain
 from skdp.pages import warn
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._synthetic_rows import (
+    MAX_NUMBER_ROUNDS,
     DrawnRows,
     Ranks,
     constrains_numbers,
@@ -31,9 +32,11 @@ from skdp.synthesis.measure import (
     EventColumns,
     Histories,
     fit_counts,
+    measure_valid,
 )
-from skdp.synthesis.model import Elimination, Marginal
+from skdp.synthesis.model import Elimination, GraphicalModel, Marginal
 from skdp.synthesis.private._linked_tables import PERSON_WEIGHT, name_number
+from skdp.synthesis.private._number_cells import Shape
 from skdp.synthesis.private._records import CodedRecords
 from skdp.tables import Table
 
@@ -46,6 +49,9 @@ N_SIMULATIONS = 2
 
 POSITION = "position"
 """Key of the positions of numbers within their bins."""
+
+MIN_VALID = 0.02
+"""Smallest proportion of people of a bin for whom an event is valid, by whose inverse it is more likely."""
 
 MAX_OMITTED, MIN_PLANNED = 0.05, 100
 """Largest proportion of omitted events without a warning, and smallest number of events of which one must be valid."""
@@ -77,6 +83,14 @@ def mark_placed(domain: Domain) -> Mask:
     """Mark the constraints on first and on last events; shape (2, n_constraints)."""
     places = [constraint.place for constraint in domain._constraints]
     return np.array([[p == place for p in places] for place in ("first", "last")], bool)
+
+
+def mark_misplaced(domain: Domain, marks: Mask, persons: Indices) -> Mask:
+    """Mark the events, with their marks of each constraint, that others precede or follow; sorted by person."""
+    follows = np.append(False, persons[1:] == persons[:-1])[: persons.size]
+    precedes = np.append(follows[1:], False)[: persons.size]
+    is_first, is_last = mark_placed(domain)[..., np.newaxis]
+    return marks & (is_first & follows | is_last & precedes)
 
 
 class EventCounts:
@@ -136,6 +150,8 @@ class EventModel:
     columns: EventColumns
     fitted: FittedTable
     """The noisy counts of events, their histories and the columns of people, and a model of them."""
+    shapes: Mapping[Any, Shape]
+    """The distributions of people within bins, by name of the column."""
 
     @classmethod
     def estimate(
@@ -177,7 +193,9 @@ class EventModel:
                 f"The columns of the table {table!r} must be its events, their "
                 "histories and the columns of people."
             )
-        model = cls(columns, fitted)._fit([], max_cells)
+        names = people.domain.columns
+        shapes = {names[column]: s for column, s in people.counts.shapes.items()}
+        model = cls(columns, fitted, shapes)._fit([], max_cells)
         # Given columns depend on each other. Without their marginals, the effect of one of
         # them on an event would be counted again for each column that depends on it.
         for _ in range(N_SIMULATIONS):
@@ -196,18 +214,15 @@ class EventModel:
         added = [m for m in simulated if graph.add(m.clique, max_cells, max_total)]
         fit = fit_counts(structure, counts.marginals, counts.numbers, added)
         fit = replace(fit, scores=counts.scores)
-        return EventModel(self.columns, replace(self.fitted, counts=fit))
+        return replace(self, fitted=replace(self.fitted, counts=fit))
 
     def _simulate_given_pairs(self, people: FittedTable) -> list[Marginal]:
         """Estimate marginals of pairs of columns on which an event is conditioned, from simulated people and events.
 
         A cell counts people: each of n events of a person has the weight 1 / n.
         """
-        # The seed is fixed, so that a loaded synthesizer has the same model.
         rng = np.random.default_rng(0)
-        codes = list(people.counts.model.sample(N_SIMULATED, rng))
-        rows = draw_numbers(people.domain, codes, rng, people.counts.shapes)
-        persons, events = self.draw(rows, Domain(dict(self.joint)), rng)
+        codes, persons, events = self._simulate(people, rng)
         n = self.columns.n_events
         records = self.columns.make_records(persons, events.codes[-n:], codes)
         marginals = self.fitted.counts.marginals
@@ -231,6 +246,33 @@ class EventModel:
             estimates = scale * counts.astype(float)
             simulated.append(Marginal(clique, estimates, std_error))
         return simulated
+
+    def _simulate(
+        self, people: FittedTable, rng: np.random.Generator
+    ) -> tuple[list[Codes], Indices, DrawnRows]:
+        """Draw people and events without constraints; return the codes of people, the person of each event, and events.
+
+        The seed is fixed, so that a loaded synthesizer has the same model.
+        """
+        codes = list(people.counts.model.sample(N_SIMULATED, rng))
+        rows = draw_numbers(people.domain, codes, rng, people.counts.shapes)
+        return codes, *self.draw(rows, Domain(dict(self.joint)), rng)
+
+    def measure_forbidden(self, people: FittedTable) -> dict[str, float]:
+        """Estimate the proportion of draws that each constraint forbids: of events, or of people for their numbers."""
+        _, persons, events = self._simulate(people, np.random.default_rng(0))
+        marks = self.joint._mark_limited(write_frame(self.template, events))
+        misplaced = mark_misplaced(self.joint, marks, persons)
+        proportions = {}
+        for limit, marked, is_misplaced in zip(
+            self.joint._constraints, marks, misplaced, strict=True
+        ):
+            is_forbidden = is_misplaced if limit.place else marked
+            if limit.counts:
+                n_events = np.bincount(persons[marked], minlength=N_SIMULATED)
+                is_forbidden = (n_events < limit.low) | (n_events > limit.high)
+            proportions[limit.text] = float(np.mean(is_forbidden))
+        return proportions
 
     def _follow_events(self, weight: int, rng: np.random.Generator) -> CodedRecords:
         """Draw the histories and persons of ordered events that follow events of the model, with equal weights.
@@ -260,6 +302,18 @@ class EventModel:
     def template(self) -> Table:
         """A table without rows of the columns of people and of events."""
         return select_columns(self.fitted.template, self.joint.columns)
+
+    @cached_property
+    def _proposal(self) -> GraphicalModel:
+        """The model, in which the cells of events that are invalid for some people of a bin are more likely."""
+        # These events are rejected for such people, so that other people of the bin have as many more of them.
+        columns = self.columns
+        factors = {}
+        for clique, valid in measure_valid(
+            columns.domain, columns.given, self.shapes, 1 + MAX_NUMBER_ROUNDS
+        ).items():
+            factors[clique] = 1 / np.where(valid > 0, np.maximum(valid, MIN_VALID), 1)
+        return self.fitted.counts.model.reweigh(factors)
 
     @cached_property
     def _ranks(self) -> Ranks | None:
@@ -340,14 +394,10 @@ class EventModel:
         is_moved = np.isin(persons, persons[find_invalid(self.template, rows)])
         moved = np.flatnonzero(is_moved)
         rows.replace(moved, events.take(events.sort(name, persons)), moved)
-        is_first, is_last = mark_placed(events.domain)
-        if not (is_first | is_last).any():
+        if not mark_placed(events.domain).any():
             return persons, rows
         marks = events.domain._mark_limited(write_frame(self.template, rows))
-        has_earlier = np.append(False, persons[1:] == persons[:-1])[: persons.size]
-        has_later = np.append(has_earlier[1:], False)[: persons.size]
-        is_misplaced = marks[is_first].any(axis=0) & has_earlier
-        is_misplaced |= marks[is_last].any(axis=0) & has_later
+        is_misplaced = mark_misplaced(events.domain, marks, persons).any(axis=0)
         kept = np.flatnonzero(~is_misplaced)
         return persons[kept], rows.take(kept)
 
@@ -375,7 +425,7 @@ class EventModel:
         def draw(persons: Indices, given: list[Codes] = given) -> DrawnRows:
             """Draw an event of each of some persons, given codes or nothing."""
             values = {n_events + index: c[persons] for index, c in enumerate(given)}
-            model = self.fitted.counts.model
+            model = self._proposal if joint.constraints else self.fitted.counts.model
             return draw_within(persons, [*model.sample(persons.size, rng, values)])
 
         def redraw(persons: Indices, events: DrawnRows) -> DrawnRows:

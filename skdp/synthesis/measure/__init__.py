@@ -17,6 +17,7 @@ from skdp.synthesis.measure._plan import warn_excluded as warn_excluded
 from skdp.synthesis.measure._private_counts import NoiseBudget as NoiseBudget
 from skdp.synthesis.measure._private_counts import PrivateCounts as PrivateCounts
 from skdp.synthesis.measure._rules import CLIQUES_PER_MODEL as CLIQUES_PER_MODEL
+from skdp.synthesis.measure._rules import measure_valid as measure_valid
 from skdp.synthesis.measure._selection import FittedCounts as FittedCounts
 from skdp.synthesis.measure._selection import fit_counts as fit_counts
 from skdp.synthesis.measure._selection import measure_and_fit as measure_and_fit

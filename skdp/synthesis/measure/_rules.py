@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Mask
+from skdp._arrays import Floats, Mask
 from skdp.domain import Categories, Domain, Expression, Interval, make_edge_array
 from skdp.synthesis.model import Clique, Elimination
-from skdp.synthesis.private._number_cells import Steps, draw_within
+from skdp.synthesis.private._number_cells import Shape, Steps, draw_within
 
 CLIQUES_PER_MODEL = 4
 """Largest number of cells of all cliques together, in multiples of `max_cells`."""
@@ -21,6 +24,9 @@ MAX_POINTS_PER_CELL, MAX_POINTS = 64, 1 << 18
 
 CORNER = 1e-3
 """Position of the first points within bins; a linear comparison is true at a corner if it is true in the cell."""
+
+N_EVENTS_PER_POINT = 16
+"""Number of events for each of these points, if a constraint is on numbers of events and people."""
 
 MAX_RELATED = 4
 """Largest number of columns of a constraint whose pairs are measured in any case."""
@@ -92,20 +98,39 @@ def _mark_possible(
     """Return True for each cell in which some row is valid; with an axis for each column."""
     cells = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
     n_cells = cells.shape[1]
-    n_corners = 1 << sum(isinstance(domain[name], Interval) for name in domain)
+    numbers = _list_numbers(domain)
+    n_corners = 1 << len(numbers)
     n_points = max(n_corners, min(MAX_POINTS_PER_CELL, MAX_POINTS // n_cells))
-    codes = np.tile(cells, 1 if is_listed else n_points)
-    rows = _make_rows(domain, [*codes], codes.shape[1] // n_cells)
+    # The bits of the number of a point are its corner; all further points are random.
+    points = np.repeat(np.arange(1 if is_listed else n_points), n_cells)
+    rng = np.random.default_rng(0)
+    positions = {}
+    for bit, name in enumerate(numbers):
+        corners = np.where(points >> bit & 1, 1 - CORNER, CORNER)
+        is_random = points >= n_corners
+        positions[name] = np.where(is_random, rng.random(points.size), corners)
+    rows = _make_rows(domain, np.tile(cells, points.size // n_cells), positions, {})
     if is_listed:
         _check_possible(domain, rows)
     return is_valid(rows).reshape(-1, n_cells).any(axis=0).reshape(domain.sizes)
 
 
-def _make_rows(domain: Domain, codes: Sequence[Codes], n_points: int) -> pd.DataFrame:
-    """Return rows with some codes, at the corners of their bins and then at random positions."""
-    rng = np.random.default_rng(0)
+def _list_numbers(domain: Domain) -> list[Any]:
+    """List the columns with bins."""
+    return [name for name in domain if isinstance(domain[name], Interval)]
+
+
+def _make_rows(
+    domain: Domain,
+    codes: NDArray[np.integer],
+    positions: Mapping[Any, Floats],
+    shapes: Mapping[Any, Shape],
+) -> pd.DataFrame:
+    """Return rows with some codes, and numbers at some positions within bins.
+
+    `shapes` has the distributions within the bins of some columns.
+    """
     columns = {}
-    n_earlier = 0
     for name, column_codes in zip(domain.columns, codes, strict=True):
         values = domain[name]
         if isinstance(values, Categories):
@@ -113,17 +138,61 @@ def _make_rows(domain: Domain, codes: Sequence[Codes], n_points: int) -> pd.Data
             listed[:] = values.values
             columns[name] = pd.Series(listed[column_codes], dtype=object)
             continue
-        # The bits of the number of a point are its corner.
-        points = np.repeat(np.arange(n_points), column_codes.size // n_points)
-        is_high = points >> n_earlier & 1
-        positions = np.where(is_high, 1 - CORNER, CORNER)
-        is_random = points >= 1 << sum(isinstance(domain[n], Interval) for n in domain)
-        positions = np.where(is_random, rng.random(points.size), positions)
-        n_earlier += 1
         n_bins = len(values.edges) - 1
-        numbers = draw_within(values, np.minimum(column_codes, n_bins - 1), positions)
+        bins = np.minimum(column_codes, n_bins - 1)
+        if name in shapes:
+            numbers = shapes[name].draw(bins + positions[name])
+        else:
+            numbers = draw_within(values, bins, positions[name])
         columns[name] = pd.Series(numbers).where(column_codes < n_bins)
     return pd.DataFrame(columns)
+
+
+def measure_valid(
+    domain: Domain,
+    given: frozenset[int],
+    shapes: Mapping[Any, Shape],
+    n_draws: int,
+) -> dict[Clique, Floats]:
+    """Estimate the proportion of people for whom the cells of constraints on their numbers have valid events.
+
+    Parameters
+    ----------
+    domain : Domain
+        The columns of events and people, with the constraints.
+    given : frozenset of int
+        Columns that are not of the event.
+    shapes : mapping of column name to Shape
+        The distributions of people within bins.
+    n_draws : int
+        Number of times that the numbers of an event are drawn within their bins.
+    """
+    measured: dict[Clique, Floats] = {}
+    rng = np.random.default_rng(0)
+    for _, clique in list_rules(domain):
+        part = domain.select([domain.columns[column] for column in clique])
+        numbers = _list_numbers(part)
+        own = [name for name in numbers if domain.columns.index(name) not in given]
+        if clique in measured or given.issuperset(clique) or len(own) == len(numbers):
+            continue
+        cells = np.indices(part.sizes).reshape(len(clique), -1)
+        n_cells = cells.shape[1]
+        shape = (MAX_POINTS_PER_CELL, N_EVENTS_PER_POINT if own else 1, n_cells)
+        if math.prod(shape) > 4 * MAX_POINTS:
+            continue
+        positions = {}
+        for name in numbers:
+            # Evenly spaced people, and random events.
+            ranks = (rng.permutation(shape[0]) + 0.5) / shape[0]
+            people = np.broadcast_to(ranks[:, np.newaxis, np.newaxis], shape)
+            drawn = rng.random(shape) if name in own else people
+            positions[name] = drawn.ravel()
+        rows = _make_rows(part, np.tile(cells, shape[0] * shape[1]), positions, shapes)
+        chance = part.check_constraints(rows).reshape(shape).mean(axis=1)
+        measured[clique] = (
+            (1 - (1 - chance) ** n_draws).mean(axis=0).reshape(part.sizes)
+        )
+    return measured
 
 
 def _check_possible(domain: Domain, rows: pd.DataFrame) -> None:

@@ -109,6 +109,18 @@ class GraphicalModel:
         """The marginal of the separator of each clique and its parent."""
         return list(map(project, self.beliefs, self.tree.cliques, self.tree.separators))
 
+    def reweigh(self, factors: Mapping[Clique, Floats]) -> GraphicalModel:
+        """Return the model with its distribution multiplied by factors of cells of cliques."""
+        tables = CliqueTables(self.tree, [np.ones(size) for size in self.tree.sizes])
+        tables.tables = [belief.copy() for belief in self.beliefs]
+        for index in tables.visit():
+            for columns, factor in factors.items():
+                if self.tree.find(columns) == index:
+                    clique = self.tree.cliques[index]
+                    scale(tables.tables[index], factor, columns, clique)
+        beliefs = [table / table.sum() for table in tables.finish()]
+        return GraphicalModel(self.tree, beliefs, self.residuals, self.n_columns)
+
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Compute the marginal of any columns, which are its axes, as proportions."""
         columns = tuple(columns)
