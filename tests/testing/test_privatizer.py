@@ -20,10 +20,6 @@ VALUES = {"colour": ["red", "green", "blue", None], "size": [1, 2, 3]}
 class Mutant(RandomizedResponseEncoder):
     """The parameters are inherited from the broken class."""
 
-    def fit(self, X, y=None):
-        self._secret, self._turn = secrets.randbits(30), 0
-        return super().fit(X, y)
-
     def seeded(self, X, seed):
         """Release with a seed."""
         parameters = self.get_params() | {"ledger": None, "random_state": seed}
@@ -31,7 +27,7 @@ class Mutant(RandomizedResponseEncoder):
 
     def next_turn(self):
         """Return the number of this call."""
-        self._turn += 1
+        self._turn = getattr(self, "_turn", 0) + 1
         return self._turn
 
 
@@ -105,6 +101,17 @@ class CountsRows(Mutant):
         return super().fit(X, y)
 
 
+class KeepsASecretSeed(Mutant):
+    """Fresh in each call, but copies repeat each other."""
+
+    def fit(self, X, y=None):
+        self._secret = secrets.randbits(30)
+        return super().fit(X, y)
+
+    def transform(self, X, **ids):
+        return self.seeded(X, self._secret + self.next_turn())
+
+
 def state(change):
     """Return a `fit` that changes the guarantee."""
 
@@ -131,8 +138,6 @@ TRANSFORMS = {
     "Repeats": lambda self, X, **ids: self.seeded(X, 0),
     # All int seeds give equal releases.
     "NumbersItsCalls": lambda self, X, **ids: self.seeded(X, self.next_turn()),
-    # Fresh in each call, but copies repeat each other.
-    "KeepsASecretSeed": lambda self, X, **ids: self.seeded(X, self._secret + self.next_turn()),
     "UsesNumpy": lambda self, X, **ids: self.seeded(X, int(np.random.randint(2**31))),  # noqa: NPY002 - the fault
     "FollowsLaterParameters": lambda self, X, **ids: self.seeded(X, self.random_state),
     "SortsRows": sort_rows,
@@ -162,7 +167,7 @@ OTHERS = {
 TRANSFORMS |= {name: then(leak) for name, leak in LEAKS.items()} | OTHERS
 METHODS = {name: {"transform": method} for name, method in TRANSFORMS.items()}
 METHODS |= {name: {"fit": state(change)} for name, change in STATED.items()}
-FAULTS = {fault.__name__: fault for fault in (PrintsAValue, CountsRows)}
+FAULTS = {fault.__name__: fault for fault in (PrintsAValue, CountsRows, KeepsASecretSeed)}
 FAULTS |= {name: type(name, (Mutant,), {"__module__": __name__} | methods) for name, methods in METHODS.items()}
 globals().update(FAULTS)  # pickles find a class by its name
 FAULTS_OF_CHECKS = {
