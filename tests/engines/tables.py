@@ -79,12 +79,3 @@ def read(path):
     if path.suffix == ".csv":
         return pl.read_csv(path).to_arrow()
     return pq.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)
-
-
-def collect_error_text(error):
-    """Return the text of an error and of its causes."""
-    text = ""
-    while error is not None:
-        text += f"{error} {error!r} {error.args} {vars(error)} "
-        error = error.__cause__ or error.__context__
-    return text

@@ -13,8 +13,8 @@ import pytest
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
+from skdp.testing import list_error_texts
 from tests.conftest import often
-from tests.engines.tables import collect_error_text
 from tests.errors import refusal
 from tests.outside_transformer import OutsideField, OutsideTransformer
 
@@ -29,13 +29,11 @@ def encoder(**params):
 def test_error_closes_the_reader_of_a_connection():
     connection = duckdb.connect()
     frame = connection.sql("SELECT CASE WHEN range = 5 THEN 'SECRET' ELSE 'red' END AS color FROM range(2000000)")
-    with pytest.raises(ValueError, match="Column 'color' contains a value") as caught:
-        privatize(frame, encoder())
-    assert connection.sql("SELECT 1").fetchall() == [(1,)]  # while the error is referenced
-    with pytest.raises(ValueError, match="olumn 'color' ") as caught_tally:
-        tally(frame, encoder().fit(pa.table({"color": ["red"]})))
-    assert connection.sql("SELECT 1").fetchall() == [(1,)]
-    assert "SECRET" not in collect_error_text(caught.value) + collect_error_text(caught_tally.value)
+    for use in (lambda: privatize(frame, encoder()), lambda: tally(frame, encoder().fit(pa.table({"color": ["red"]})))):
+        with pytest.raises(ValueError, match="olumn 'color' ") as caught:
+            use()
+        assert connection.sql("SELECT 1").fetchall() == [(1,)]  # while the error is referenced
+        assert not any("SECRET" in text for text in list_error_texts(caught.value))
 
 
 def test_ledger_set_after_fit_is_refused(tmp_path):

@@ -367,9 +367,8 @@ def test_decimals_of_sqlite_are_numbers(connection, dtype):
         found, expected = (model.fit(X).to_frame() for X in (connection.table("sales")[["price"]], frame))
         pd.testing.assert_frame_equal(found, expected)
     connection.con.execute("insert into sales values ('secret', 'a')")
-    with pytest.raises((TypeError, ValueError)) as caught:
+    with refusal((TypeError, ValueError), ".", "secret"):
         skdp.DPMean(1.0, bounds={"price": (0.0, 5.0)}).fit(connection.table("sales")[["price"]])
-    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("stored", "named"), [("to_seconds(3)", "interval"), ("'1'::bit", "unknown")])

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from skdp.local import HeavyHitters
 from skdp.oracles import RandomizedResponse
-from skdp.testing import list_error_texts
 from tests.errors import refusal
 
 FALSE_ALARM = 1e-6
@@ -180,9 +179,8 @@ class TestSecrets:
         tables = [pd.DataFrame({"word": column}), pd.DataFrame(dict.fromkeys(reports, column))]
         tables += [reports.assign(**{name: column}) for name in reports]
         for table in [*tables, *(table.to_numpy() for table in tables)]:
-            with pytest.raises((TypeError, ValueError)) as caught:
+            with refusal((TypeError, ValueError), ".", "s3cr3t", "72619"):
                 finder.fit(table)
-            assert not any(sign in text for text in list_error_texts(caught.value) for sign in ("s3cr3t", "72619"))
 
 
 def test_standard_error_is_the_error_of_misreports():

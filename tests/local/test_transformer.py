@@ -85,9 +85,8 @@ def test_input_other_than_a_table_raises_an_error(kind, X, error, message):
     transformer = type(TRANSFORMERS[kind][0])(**declared)
     fitted = clone(transformer).fit(np.array([[0.5]]) if kind == "numbers" else np.array([["a"]], object))
     for method in (transformer.fit, fitted.transform):
-        with pytest.raises(error, match=message) as caught:
+        with refusal(error, message, "secret", "72619"):
             method(X)
-        assert not any(sign in str(caught.value) for sign in ("secret", "72619"))
 
 
 @every_transformer

@@ -74,10 +74,3 @@ def test_misreports_of_neighboring_rows_are_independent():
     pairs = np.bincount(reports[:-1:2] * 3 + reports[1::2], minlength=9)
     shares = [float(a * b) for a in oracle.channel()[0] for b in oracle.channel()[0]]
     assert chisquare(pairs, np.array(shares) * 150_000).pvalue > FALSE_ALARM
-
-
-def test_codes_out_of_range_raise_an_error(scripted_source):
-    with pytest.raises(ValueError, match="represents 299"):
-        RandomizedResponse(300, 1).report(np.zeros(3, np.uint8), scripted_source())
-    with pytest.raises(ValueError, match="from 0 to 3"):
-        RandomizedResponse(4, 1).tally(np.array([0, 4], np.uint8))

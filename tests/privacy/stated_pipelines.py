@@ -232,6 +232,8 @@ def replayed_loss(name, total):
             found = replay_release(release, table, neighbor, guarantee=total)
         findings += found.findings
         worst = max(worst, found.epsilon + reports.epsilon)
+        if findings:
+            break
     return worst, findings
 
 

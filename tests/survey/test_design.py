@@ -399,11 +399,6 @@ def test_people_without_an_answer_have_weight_0(missing):
     assert survey_mean(values, weights).notna().all(axis=None)
 
 
-def test_reports_that_are_not_in_the_design_are_not_missing():
-    with pytest.raises(ValueError, match=r"rows: 3, missing: 0"):
-        WARNER.debias(pd.DataFrame({"smokes": ["no", "yes", "maybe", "maybe", "maybe"]}))
-
-
 @pytest.mark.parametrize("weights", [None, 1.0 + np.arange(600) % 3])
 def test_errors_of_strata_and_clusters_are_linearized(weights):
     design = ReportDesign.forced("q", yes=0.2, no=0.1)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, DPHistogram, DPMarginalSynthesizer
-from skdp.testing import list_error_texts
+from tests.errors import refusal
 
 DAY = date(2020, 1, 2)
 DAYS = 18_263
@@ -129,6 +129,5 @@ def test_error_does_not_contain_bytes_of_a_row():
     """The error of Arrow contained the bytes."""
     table = pa.table({"x": ["a", "b"]})
     persons = texts([b"Ann", b"\xffs3cr3t"], pa.string())
-    with pytest.raises(ValueError, match=r"person. cannot be read \(ArrowException\)") as caught:
+    with refusal(ValueError, r"person. cannot be read \(ArrowException\)", "s3cr3t"):
         DPMarginalSynthesizer(domain={"x": ["a", "b"]}).fit(table, person=persons)
-    assert not any("s3cr3t" in text for text in list_error_texts(caught.value))
