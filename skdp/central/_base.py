@@ -719,7 +719,7 @@ def _bound_booleans(bounds: Any, rows: Batches) -> Any:
 
 def _format_ranges(names: Sequence[Any], ranges: Floats) -> list[str]:
     """Format ranges of columns, (n_columns, 2), for the note of method."""
-    is_open = np.isinf(ranges).all(axis=1)
+    is_open = np.array(np.isinf(ranges).all(axis=1))
     texts = [
         f"{name} from {_format_end(low)} to {_format_end(high)}"
         for name, (low, high) in zip(

@@ -626,7 +626,8 @@ def _find_targets(
     """Return the names in the scope of a guarantee that are targets, because they are not in `names`, the columns."""
     # Before fit, the scope has names of parameters.
     if not hasattr(estimator, "guarantee_"):
-        if isinstance(getattr(estimator, "protect", None), str):
+        protect = getattr(estimator, "protect", None)
+        if isinstance(protect, str) and protect == "target":
             return list(guarantee.scope)
         if flow.columns is None:
             return []
