@@ -546,7 +546,8 @@ def _divide_remaining(account: Account, n_fits: int) -> Fraction | Rho | Mu:
     (name, left), *_ = account.remaining().items()
     if left <= 0:
         raise BudgetExceeded(
-            "The ledger has no budget left to divide. Use a ledger with a larger budget."
+            "The ledger has no budget left to divide.",
+            "Use a ledger with a larger budget.",
         )
     part = Fraction(left) / n_fits
     if name == "epsilon":
