@@ -210,12 +210,11 @@ class CellSums:
         noise = np.diagonal(self.noise, axis1=1, axis2=2) + self.groups.add_noise(
             self.noise
         )
-        # The bounds c solve ``(count - c)**2 = z**2 (effect * c + noise)``.
+        # The bounds c solve ``(count - c)**2 = z**2 (effect * c + noise)``. An interval of a
+        # negative count would be too short.
         shift = z**2 * self.sampling_effect() / 2
-        margin = np.sqrt(
-            np.maximum((2 * self.counts + shift) * shift + z**2 * noise, 0)
-        )
-        middle = self.counts + shift
+        middle = np.maximum(self.counts, 0) + shift
+        margin = np.sqrt((2 * middle - shift) * shift + z**2 * noise)
         return np.maximum([middle - margin, middle + margin], 0)
 
 

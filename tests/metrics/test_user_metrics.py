@@ -60,7 +60,7 @@ def test_values_and_comparisons_equal_fairlearn():
     pd.testing.assert_frame_equal(table[table["metric"].isin(builtin["metric"])].reset_index(drop=True), builtin)
 
 
-@pytest.mark.parametrize("source", ["rows", "counts", "reports"])
+@pytest.mark.parametrize("source", ["rows", "weighted rows", "counts", "reports"])
 def test_errors_of_a_function_equal_the_errors_of_the_rate(source):
     own = {
         "selected_difference": lambda tp, fp, fn, tn: tp + fp,
@@ -69,7 +69,8 @@ def test_errors_of_a_function_equal_the_errors_of_the_rate(source):
         "ppv_difference": lambda tp, fp, fn, tn: tp / (tp + fp),
     }
     own["selected_ratio"] = own["selected_difference"]
-    table = report(source, draw(4_000, 1), metrics=own)
+    weights = {"sample_weight": np.random.default_rng(0).exponential(size=4_000)} if "weighted" in source else {}
+    table = report(source.split()[-1], draw(4_000, 1), metrics=own, **weights)
     for name, builtin in {
         "selected": "selection_rate",
         "selected_difference": "statistical_parity_difference",
