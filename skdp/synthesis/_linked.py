@@ -394,8 +394,8 @@ class DPLinkedSynthesizer(CentralEstimator):
         Raises
         ------
         TypeError, ValueError
-            If the number is not an integer or is out of range, or no person or no event of a table satisfies the
-            constraints of `domain`.
+            If the number is not an integer or is out of range, a condition is not on a column of `people_`, or no
+            person or no event of a table satisfies the conditions and the constraints of `domain`.
 
         Warns
         -----

@@ -99,7 +99,7 @@ def test_range_that_ends_within_a_bin_has_its_part_of_the_bin(model, drawn):
 def test_model_given_conditions_is_exact(model):
     weights = {0: np.array([0.0, 1.0]), 1: np.array([1.0, 0.0, 0.0, 1.0])}
     fitted = model.model_
-    given = fitted.condition(weights)
+    given = fitted.condition({(column,): weight for column, weight in weights.items()})
     for columns in ([2], [1, 3], [0, 1, 2], [3, 4]):
         axes = [*columns, *(c for c in (0, 1) if c not in columns)]
         joint = fitted.marginal(axes)

@@ -425,6 +425,20 @@ def test_sample_has_new_keys_and_sorted_events(tables, fitted):
         assert (events.groupby("id")["day"].diff().dropna() >= 0).all()
 
 
+def test_conditions_select_people_with_their_events(tables, ordered):
+    patients, visits = tables
+    people, events = ordered.sample(conditions={"sex": "f", "age": (40, 80), "n_events": (3, 4)})
+    assert (people["sex"] == "f").all()
+    assert people["age"].between(40, 79).all()
+    assert (events["id"].value_counts() == 3).all()
+    n_events = patients["id"].map(visits["id"].value_counts())
+    is_selected = (patients["sex"] == "f") & patients["age"].between(40, 79) & (n_events == 3)
+    assert len(people) == events["id"].nunique() == pytest.approx(is_selected.sum(), rel=0.25)
+    assert len(ordered.sample(7, conditions={"sex": ["m"]})[0]) == 7
+    with pytest.raises(ValueError, match=r"`conditions` must name columns of the model, .*got 'ward'"):
+        ordered.sample(conditions={"ward": "er"})
+
+
 def test_events_of_a_table_without_an_order_depend_on_the_number_of_all_events():
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"id": range(600), "sex": ["f", "m"] * 300})

@@ -27,6 +27,7 @@ from skdp.synthesis.answers._fitted_table import Conditions, FittedTable
 from skdp.synthesis.measure import find_columns
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
+    Clique,
     Marginal,
     Structure,
     merge_marginals,
@@ -93,7 +94,7 @@ def count_conditions(fitted: FittedTable, conditions: Any, level: float) -> Mode
 def plan_conditions(fitted: FittedTable, conditions: Any) -> Conditions:
     """Condition the model on whole values and bins, and list the ranges that end within bins."""
     weights = read_conditions(fitted.domain, conditions, fitted.counts.shapes)
-    whole = {column: np.ceil(parts) for column, parts in weights.items()}
+    whole: dict[Clique, Floats] = {(c,): np.ceil(w) for c, w in weights.items()}
     ranges = {}
     for name, limits in conditions.items():
         values = fitted.domain[name]

@@ -307,13 +307,15 @@ class EventModel:
     def _proposal(self) -> GraphicalModel:
         """The model, in which the cells of events that are invalid for some people of a bin are more likely."""
         # These events are rejected for such people, so that other people of the bin have as many more of them.
-        columns = self.columns
-        factors = {}
-        for clique, valid in measure_valid(
-            columns.domain, columns.given, self.shapes, 1 + MAX_NUMBER_ROUNDS
-        ).items():
-            factors[clique] = 1 / np.where(valid > 0, np.maximum(valid, MIN_VALID), 1)
-        return self.fitted.counts.model.reweigh(factors)
+        columns, model = self.columns, self.fitted.counts.model
+        n_draws = 1 + MAX_NUMBER_ROUNDS
+        proportions = measure_valid(columns.domain, columns.given, self.shapes, n_draws)
+        weights = {}
+        for clique, valid in proportions.items():
+            if model.tree.find(clique) is not None:
+                positive = np.where(valid > 0, np.maximum(valid, MIN_VALID), 1)
+                weights[clique] = 1 / positive
+        return model.condition(weights)
 
     @cached_property
     def _ranks(self) -> Ranks | None:

@@ -109,18 +109,6 @@ class GraphicalModel:
         """The marginal of the separator of each clique and its parent."""
         return list(map(project, self.beliefs, self.tree.cliques, self.tree.separators))
 
-    def reweigh(self, factors: Mapping[Clique, Floats]) -> GraphicalModel:
-        """Return the model with its distribution multiplied by factors of cells of cliques."""
-        tables = CliqueTables(self.tree, [np.ones(size) for size in self.tree.sizes])
-        tables.tables = [belief.copy() for belief in self.beliefs]
-        for index in tables.visit():
-            for columns, factor in factors.items():
-                if self.tree.find(columns) == index:
-                    clique = self.tree.cliques[index]
-                    scale(tables.tables[index], factor, columns, clique)
-        beliefs = [table / table.sum() for table in tables.finish()]
-        return GraphicalModel(self.tree, beliefs, self.residuals, self.n_columns)
-
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Compute the marginal of any columns, which are its axes, as proportions."""
         columns = tuple(columns)
@@ -133,16 +121,16 @@ class GraphicalModel:
         """Compute the mean of a product of weights; `weights` has a weight of each value, by column."""
         return float(self._eliminate((), weights))
 
-    def condition(self, weights: Mapping[int, Floats]) -> GraphicalModel:
-        """Return the distribution times a weight of each value of some columns, by column."""
-        weighted: dict[int, list[int]] = {}
-        for column in weights:
-            weighted.setdefault(self.tree.find_first(column), []).append(column)
+    def condition(self, weights: Mapping[Clique, Floats]) -> GraphicalModel:
+        """Return the distribution times weights of the cells of columns, which are within a clique of the tree."""
+        indices = {columns: self.tree.find_measured(columns) for columns in weights}
         tables = CliqueTables(self.tree, [belief.copy() for belief in self.beliefs])
         for index in tables.visit():
-            for column in weighted.pop(index, ()):
-                clique = self.tree.cliques[index]
-                scale(tables.tables[index], weights[column], (column,), clique)
+            for columns, factor in weights.items():
+                if indices[columns] == index:
+                    scale(
+                        tables.tables[index], factor, columns, self.tree.cliques[index]
+                    )
         beliefs = tables.finish()
         total = float(beliefs[0].sum())
         if total <= 0:
