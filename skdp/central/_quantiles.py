@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import cached_property, lru_cache, partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -24,7 +23,13 @@ from skdp.central.statistics import (
 )
 from skdp.exact import log_upper
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
-from skdp.randomness import ByteSource, exponential_mechanism, unimodal_choice
+from skdp.randomness import (
+    ByteSource,
+    Proposals,
+    notify_watcher,
+    piecewise_choices,
+    uniform_below,
+)
 from skdp.readers import ValueCounts
 from skdp.tables import Table
 
@@ -44,6 +49,9 @@ N_OCTAVES = 32
 
 # Part of the line of candidates for 0, if it is one of them.
 ZERO_PART = Fraction(1, 16)
+
+# Groups whose choices are made at once, so that their arrays fit into memory.
+MAX_CHOICES = 1 << 11
 
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
@@ -255,66 +263,111 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """The mass of the values of a column on the left of a cut of the line of candidates.
+    """The mass of the values of each group of a column on the left of a cut of the line of candidates.
 
     A value has the mass `VALUE_MASS`, which is spread evenly over the interval of its candidate. Cuts are in units of
     ``1 / VALUE_MASS`` of the line. With weights, a row counts as up to `unit` values.
     """
 
     candidates: Candidates
-    # The candidates with values, ascending, the starts of their intervals, and the numbers
-    # of values before each, and of all; shapes (n_cells,), (n_cells,), (n_cells + 1,).
+    # The candidates with values of all groups, ascending in each group, and the numbers of their
+    # values; (n_cells,). The last cell is in no group.
     numbers: Integers
-    starts: Integers
-    n_before: Integers
+    counts: Integers
+    # The first cell of each group, and last the cell after all groups; (n_groups + 1,).
+    limits: Integers
     unit: int = 1
 
-    @property
-    def total(self) -> int:
-        """The number of values."""
-        return int(self.n_before[-1])
+    @cached_property
+    def _starts(self) -> Integers:
+        """The starts of the intervals of the candidates with values; (n_cells,)."""
+        starts: Integers = self.candidates.find_start(self.numbers)
+        return starts
 
     @cached_property
     def _widths(self) -> Integers:
         """The widths of the intervals of the candidates with values; (n_cells,)."""
         ends: Integers = self.candidates.find_start(self.numbers + 1)
-        return ends - self.starts
+        return ends - self._starts
+
+    @cached_property
+    def _n_before(self) -> Integers:
+        """The numbers of values of all groups before each cell; (n_cells + 1,)."""
+        return np.append(0, np.cumsum(self.counts))
+
+    @cached_property
+    def _n_before_group(self) -> Integers:
+        """The numbers of values of all groups before each group, and of all groups; (n_groups + 1,)."""
+        return self._n_before[self.limits]
+
+    @cached_property
+    def totals(self) -> Integers:
+        """The number of values of each group; (n_groups,)."""
+        return np.diff(self._n_before_group)
 
     @property
     def last_cut(self) -> int:
         """The cut with all candidates on its left."""
         return self.candidates.length * VALUE_MASS
 
-    def mass_of(self, cut: int) -> int:
-        """Return the mass of the values on the left of a cut."""
-        cell = int(self.starts.searchsorted(cut // VALUE_MASS, "right")) - 1
-        if cell < 0:
-            return 0
-        start, width = int(self.starts[cell]), int(self._widths[cell])
-        part = min((cut - start * VALUE_MASS) // width, VALUE_MASS)
-        n_before, n_until = self.n_before[cell : cell + 2].tolist()
-        return VALUE_MASS * n_before + part * (n_until - n_before)
+    def find_masses(self, groups: Integers, cuts: Sequence[int]) -> list[int]:
+        """Return the mass of the values of each group on the left of its cut."""
+        masses = []
+        limits = zip(self.limits[groups], self.limits[groups + 1], strict=True)
+        for cut, (start, stop) in zip(cuts, limits, strict=True):
+            inside = self._starts[start:stop].searchsorted(cut // VALUE_MASS, "right")
+            cell = int(start + inside - 1)
+            if not inside:
+                masses.append(0)
+                continue
+            offset = cut - int(self._starts[cell]) * VALUE_MASS
+            part = min(offset // int(self._widths[cell]), VALUE_MASS)
+            n_before = int(self._n_before[cell] - self._n_before[start])
+            masses.append(VALUE_MASS * n_before + part * int(self.counts[cell]))
+        return masses
 
-    def find_first_cuts(self, masses: NDArray[Any]) -> list[int]:
-        """Return the first cut with at least a mass on its left, for masses from 1 to the mass of all values.
+    def find_first_cuts(
+        self, groups: Integers, masses: NDArray[Any]
+    ) -> tuple[Integers, Integers, NDArray[Any], NDArray[Any]]:
+        """Find the first cuts with at least a mass on their left; all arrays have the shape (n_groups, n_masses).
 
-        A value has the mass `VALUE_MASS`, and cuts are in units of ``1 / VALUE_MASS`` of the line. `masses` has dtype
-        int64, or object for Python integers.
+        `masses` are from 1 to the mass of the group; others are clipped. They have dtype int64, or object for Python
+        integers. Return the positions of the cuts on the line, their distances from these positions, the masses on
+        their left, and how much these exceed the masses on the left of the cuts before.
         """
-        n_values = -(-masses // VALUE_MASS)  # rounded up
-        cells = self.n_before.searchsorted(n_values.astype(np.int64)) - 1
-        n_before = self.n_before[cells].astype(masses.dtype)
-        parts = -(
-            (VALUE_MASS * n_before - masses) // (self.n_before[cells + 1] - n_before)
-        )
-        starts, widths = self.starts[cells], self._widths[cells]
-        # The line may have more than 2**63 cuts.
-        intervals = zip(starts.tolist(), widths.tolist(), parts.tolist(), strict=True)
-        return [start * VALUE_MASS + part * width for start, width, part in intervals]
+        largest = np.maximum(self.totals[groups], 1).astype(masses.dtype)
+        masses = np.maximum(masses, 1)
+        masses = np.minimum(masses, VALUE_MASS * largest[:, np.newaxis])
+        n_values = (-(-masses // VALUE_MASS)).astype(np.int64)  # rounded up
+        before = self._n_before_group[groups][:, np.newaxis]
+        cells = self._n_before.searchsorted(n_values + before) - 1
+        mass_before = VALUE_MASS * (self._n_before[cells] - before).astype(masses.dtype)
+        counts = self.counts[cells].astype(masses.dtype)
+        exact_parts = -((mass_before - masses) // counts)
+        parts, widths = exact_parts.astype(np.int64), self._widths[cells]
+        # The product of a part and a width may have more than 64 bits.
+        high, low = np.divmod(widths, VALUE_MASS)
+        products = parts.astype(np.uint64) * low.astype(np.uint64)
+        carry, rest = np.divmod(products, np.uint64(VALUE_MASS))
+        places = self._starts[cells] + parts * high + carry.astype(np.int64)
+        found = mass_before + exact_parts * counts
+        return places, rest.astype(np.int64), found, counts
 
-    def count_below(self, candidates: Integers) -> Integers:
-        """Count the values below each candidate; (n_candidates,)."""
-        return self.n_before[self.numbers.searchsorted(candidates)]
+    def count_below(self, groups: Integers, candidates: Integers) -> Integers:
+        """Count the values of each group below candidates; (n_groups, n_candidates)."""
+        distinct, keys = self._keys
+        ranks = distinct.searchsorted(candidates)
+        ranks += (groups * (distinct.size + 1))[:, np.newaxis]
+        n_before = self._n_before[keys.searchsorted(ranks)]
+        counted: Integers = n_before - self._n_before_group[groups][:, np.newaxis]
+        return counted
+
+    @cached_property
+    def _keys(self) -> tuple[Integers, Integers]:
+        """The distinct numbers, and an integer for each cell that increases with its group and number."""
+        distinct, ranks = np.unique(self.numbers[:-1], return_inverse=True)
+        groups = np.repeat(np.arange(len(self.totals)), np.diff(self.limits))
+        return distinct, groups * (distinct.size + 1) + ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,23 +394,18 @@ class GroupValues:
         merged = ValueCounts(tuple(parts)).merge()
         return GroupValues(self.candidates, n_groups, *merged, self.unit)
 
-    def list_masses(self) -> list[list[Masses]]:
+    def list_masses(self) -> list[Masses]:
         """Return the masses of the groups of each column."""
-        n_groups = self.n_groups
-        ends = np.arange(len(self.candidates) * n_groups + 1)
-        limits = np.searchsorted(self.groups, ends)
-        n_before = np.append(0, np.cumsum(self.counts))
-        masses: list[list[Masses]] = []
+        masses = []
         for column, choices in enumerate(self.candidates):
-            edges = limits[column * n_groups : (column + 1) * n_groups + 1].tolist()
-            part = self.numbers[edges[0] : edges[-1]]
-            starts = choices.find_start(part)
-            masses.append([])
-            for start, stop in pairwise(edges):
-                inside = slice(start - edges[0], stop - edges[0])
-                n_in_group = n_before[start : stop + 1] - n_before[start]
-                cells = part[inside], starts[inside], n_in_group
-                masses[column].append(Masses(choices, *cells, self.unit))
+            first = column * self.n_groups
+            ends = np.arange(first, first + self.n_groups + 1)
+            limits = np.searchsorted(self.groups, ends)
+            inside = slice(limits[0], limits[-1])
+            numbers = np.append(self.numbers[inside], choices.first)
+            counts = np.append(self.counts[inside], 1)
+            limits = limits - limits[0]
+            masses.append(Masses(choices, numbers, counts, limits, self.unit))
         return masses
 
 
@@ -549,29 +597,23 @@ class QuantilePlan:
         tail = 1 - Fraction(level)
         order = np.argsort(np.array(self.probabilities, float))
         ascending = [self.probabilities[index] for index in order]
-        all_masses = self.values.list_masses()
-        shape = self.values.n_groups, len(all_masses), len(order)
+        shape = self.values.n_groups, len(self.values.candidates), len(order)
         value, error, lower, upper = np.full((4, *shape), math.nan)
-        for group, column in np.ndindex(shape[:2]):
-            masses, position = all_masses[column][group], (group, column, order)
+        for column, masses in enumerate(self.values.list_masses()):
             cuts = choose_cuts(masses, ascending, cut_budget, source)
-            chosen = list(map(masses.candidates.find_candidate, cuts))
-            value[position] = masses.candidates.to_values(chosen)
-            for budget, _ in endpoint_choices:
-                for ends, is_upper in ((lower, False), (upper, True)):
-                    endpoints = []
-                    for candidate, probability in zip(chosen, ascending, strict=True):
-                        candidates, scores, rate = score_endpoints(
-                            candidate,
-                            masses,
-                            probability,
-                            budget,
-                            tail,
-                            is_upper=is_upper,
+            to_values = masses.candidates.to_values
+            for index, probability, cuts_of_groups in zip(
+                order, ascending, cuts, strict=True
+            ):
+                found = map(masses.candidates.find_candidate, cuts_of_groups)
+                chosen = np.fromiter(found, np.int64, len(cuts_of_groups))
+                value[:, column, index] = to_values(chosen)
+                for budget, _ in endpoint_choices:
+                    for ends, is_upper in ((lower, False), (upper, True)):
+                        endpoints = score_endpoints(
+                            chosen, masses, probability, budget, tail, is_upper=is_upper
                         )
-                        index = exponential_mechanism(source, scores, rate)
-                        endpoints.append(candidates[index])
-                    ends[position] = masses.candidates.to_values(endpoints)
+                        ends[:, column, index] = to_values(endpoints.choose(source))
         return Estimate(value, error, lower, upper)
 
     def draw_columns(self, source: ByteSource) -> Floats:
@@ -590,8 +632,8 @@ def choose_cuts(
     probabilities: Sequence[Fraction],
     budget: PrivacyBudget,
     source: ByteSource,
-) -> list[int]:
-    """Choose quantiles of ascending probabilities as cuts, with a budget for each level of the recursion.
+) -> list[list[int]]:
+    """Choose quantiles of ascending probabilities as cuts of each group, with a budget for each level of the recursion.
 
     A cut is an integer position on the line of candidates, in units of 1 / `VALUE_MASS`.
     """
@@ -608,139 +650,289 @@ def choose_cuts(
     # .. [1] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate
     #    quantiles. ICML.
     ranks = [Fraction(0), *probabilities, Fraction(1)]
-    cuts = [0] * len(ranks)
-    cuts[-1] = masses.last_cut
+    n_groups = len(masses.totals)
+    cuts = [[0] * n_groups for _ in ranks]
+    cuts[-1] = [masses.last_cut] * n_groups
     intervals = [(0, len(ranks) - 1)]
     while intervals:
-        low, high = intervals.pop()
-        if high - low == 1:
-            continue
-        middle = (low + high) // 2
-        fraction = (ranks[middle] - ranks[low]) / (ranks[high] - ranks[low])
-        cuts[middle] = CutScores(masses, cuts[low], cuts[high], fraction).choose(
-            budget, source
-        )
-        intervals += [(middle, high), (low, middle)]
+        nodes = [
+            (low, (low + high) // 2, high) for low, high in intervals if high > low + 1
+        ]
+        chosen: list[int] = []
+        pairs = [(*node, group) for node in nodes for group in range(n_groups)]
+        for start in range(0, len(pairs), MAX_CHOICES):
+            lows, middles, highs, groups = zip(
+                *pairs[start : start + MAX_CHOICES], strict=True
+            )
+            fractions = [
+                (ranks[middle] - ranks[low]) / (ranks[high] - ranks[low])
+                for low, middle, high in zip(lows, middles, highs, strict=True)
+            ]
+            choices = CutChoices(
+                masses,
+                np.array(groups),
+                [cuts[low][group] for low, group in zip(lows, groups, strict=True)],
+                [cuts[high][group] for high, group in zip(highs, groups, strict=True)],
+                fractions,
+            )
+            chosen += choices.choose(budget, source)
+        for index, (_, middle, _) in enumerate(nodes):
+            cuts[middle] = chosen[index * n_groups : (index + 1) * n_groups]
+        intervals = [
+            half
+            for low, middle, high in nodes
+            for half in ((low, middle), (middle, high))
+        ]
     return cuts[1:-1]
 
 
-@dataclass(frozen=True)
-class CutScores:
-    """Scores of the cuts in a range, whose best cut divides the mass of the range at a given fraction.
+@dataclass(frozen=True, eq=False)
+class CutChoices:
+    """Scores of the cuts in ranges of groups, whose best cuts divide the masses of the ranges at given fractions.
 
     The score of a cut is minus the distance of the mass on its left from the fraction, times the denominator of the
     fraction, which makes it an integer. Scores increase up to the best cut, and decrease after it.
     """
 
     masses: Masses
-    low: int
-    high: int
-    fraction: Fraction
+    # The group of each choice, the first and the last cut, and the fraction; (n_choices,).
+    groups: Integers
+    lows: Sequence[int]
+    highs: Sequence[int]
+    fractions: Sequence[Fraction]
 
     @cached_property
-    def _masses_of_limits(self) -> tuple[int, int]:
-        """The masses on the left of `low` and of `high`."""
-        return self.masses.mass_of(self.low), self.masses.mass_of(self.high)
+    def _ratios(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The numerators and denominators of the fractions; of a dtype for masses times the denominators."""
+        pairs = [fraction.as_integer_ratio() for fraction in self.fractions]
+        numerators, denominators = np.array(pairs).T
+        largest = int(denominators.max()) * int(self.masses.totals[self.groups].max())
+        dtype: Any = np.int64 if 2 * largest * VALUE_MASS < 1 << 62 else object
+        return numerators.astype(dtype), denominators.astype(dtype)
 
     @cached_property
-    def _target(self) -> int:
-        """The mass on the left of the best cut, times the denominator of the fraction."""
-        start, stop = self._masses_of_limits
-        return self.fraction.denominator * start + self.fraction.numerator * (
-            stop - start
+    def _masses_of_limits(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The masses on the left of the first and of the last cut, (n_choices,)."""
+        numerators, _ = self._ratios
+        start, stop = (
+            np.array(self.masses.find_masses(self.groups, cuts), numerators.dtype)
+            for cuts in (self.lows, self.highs)
         )
-
-    def _distance(self, cut: int) -> int:
-        """Return minus the score of a cut."""
-        return abs(self.fraction.denominator * self.masses.mass_of(cut) - self._target)
-
-    def _find_first_cuts(self, excesses: Sequence[int]) -> list[int]:
-        """Return the first cuts whose mass exceeds the target by at least `excesses`; ``high + 1`` if there is none.
-
-        A cut is a position on the line of candidates in units of ``1 / VALUE_MASS``. The target and `excesses` are
-        ascending, multiplied by the denominator of the fraction, and at most it times the mass of all values.
-        """
-        largest = 2 * self.fraction.denominator * self.masses.total * VALUE_MASS
-        dtype = np.int64 if largest < 1 << 62 else object
-        sums = np.array(excesses, dtype) + self._target
-        masses = -(-sums // self.fraction.denominator)  # rounded up
-        start, stop = self._masses_of_limits
-        first, last = masses.searchsorted([start, stop], "right").tolist()
-        inside = self.masses.find_first_cuts(masses[first:last])
-        after = [self.high + 1] * (len(masses) - last)
-        return [self.low] * first + inside + after
+        return start, stop
 
     @cached_property
-    def _smallest_distance(self) -> int:
-        """Minus the best score."""
-        start, _ = self._masses_of_limits
-        mass = -(-self._target // self.fraction.denominator)  # rounded up
-        nearest = self.low
-        if mass > start:
-            (nearest,) = self.masses.find_first_cuts(np.array([mass], object))
-        return min(self._distance(nearest), self._distance(max(nearest - 1, self.low)))
+    def _targets(self) -> NDArray[Any]:
+        """The mass on the left of the best cut, times the denominator of the fraction; (n_choices,)."""
+        start, stop = self._masses_of_limits
+        numerators, denominators = self._ratios
+        return denominators * start + numerators * (stop - start)
 
-    def find_cuts_within(self, deficits: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the ranges of cuts, counted from `low`, whose scores are at most this far below the best score.
+    def find_distances(self, indices: Integers, cuts: Sequence[int]) -> list[int]:
+        """Return minus the scores of cuts of some choices."""
+        _, denominators = self._ratios
+        return [
+            abs(denominator * mass - target)
+            for mass, denominator, target in zip(
+                self.masses.find_masses(self.groups[indices], cuts),
+                denominators[indices].tolist(),
+                self._targets[indices].tolist(),
+                strict=True,
+            )
+        ]
 
-        The deficits are ascending, and all ranges after the first range of all cuts are omitted.
-        """
-        smallest, low = self._smallest_distance, self.low
-        target, denominator = self._target, self.fraction.denominator
-        largest = max(
-            abs(denominator * mass - target) for mass in self._masses_of_limits
+    @cached_property
+    def _smallest(self) -> NDArray[Any]:
+        """Minus the best scores; (n_choices,)."""
+        start, stop = self._masses_of_limits
+        _, denominators = self._ratios
+        targets = self._targets
+        wanted = -(-targets // denominators)[:, np.newaxis]  # rounded up
+        # The best cut is the first one with the wanted mass, or the cut before it.
+        *_, above, steps = self.masses.find_first_cuts(self.groups, wanted)
+        distances = np.minimum(
+            abs(denominators * above[:, 0] - targets),
+            abs(denominators * (above - steps)[:, 0] - targets),
         )
-        n_partial = bisect_left(deficits, largest - smallest)
-        distances = [smallest + deficit for deficit in deficits[:n_partial]]
-        # Ascending: from the farthest cut before the best one to the farthest after it.
-        excesses = [-distance for distance in reversed(distances)]
-        excesses += [distance + 1 for distance in distances]
-        limits = [cut - low for cut in self._find_first_cuts(excesses)]
-        starts, stops = limits[:n_partial], limits[n_partial:]
-        ranges = list(zip(reversed(starts), stops, strict=True))
-        if n_partial < len(deficits):
-            ranges.append((0, self.high - self.low + 1))
-        return ranges
+        return np.where(stop > start, distances, 0)
 
-    def find_deficit(self, index: int) -> int:
-        """Return the best score minus the score of a cut, which is counted from `low`."""
-        return self._distance(self.low + index) - self._smallest_distance
+    def find_limits(self, deficits: NDArray[Any]) -> tuple[Integers, Integers]:
+        """Return for each choice the first cuts whose scores are so far below the best one, and the cuts after them.
 
-    def list_scores(self) -> list[int]:
-        """Return the scores of cuts between candidates of the public grid, and last of both limits."""
+        The deficits are ascending, (n_choices, n_deficits). The last limits are the limits of all cuts. A cut is
+        divided into its position on the line, and its distance from it; (2, n_choices, n_deficits + 1).
+        """
+        start, stop = (mass[:, np.newaxis] for mass in self._masses_of_limits)
+        targets = self._targets[:, np.newaxis]
+        denominators = self._ratios[1][:, np.newaxis]
+        distances = self._smallest[:, np.newaxis] + deficits
+        low, high = _divide_cuts(self.lows), _divide_cuts([x + 1 for x in self.highs])
+        limits = []
+        for last, excesses in ((low, -distances), (high, distances + 1)):
+            wanted = -(-(targets + excesses) // denominators)  # rounded up
+            places, rests, *_ = self.masses.find_first_cuts(self.groups, wanted)
+            inside = np.where(wanted <= start, low, np.array([places, rests]))
+            inside = np.where(wanted > stop, high, inside)
+            limits.append(np.concatenate([inside, last], axis=2))
+        return limits[0], limits[1]
+
+    def list_scores(self, index: int) -> list[int]:
+        """Return the scores of cuts of a choice between candidates of the public grid, and last of both limits."""
         candidates = self.masses.candidates
         starts = candidates.find_start(candidates.grid)
+        low, high = self.lows[index], self.highs[index]
         cuts = [VALUE_MASS * int(start) for start in starts]
-        inner = [cut for cut in cuts if self.low < cut < self.high]
-        return [-self._distance(cut) for cut in (*inner, self.low, self.high)]
+        cuts = [*(cut for cut in cuts if low < cut < high), low, high]
+        indices = np.full(len(cuts), index)
+        return [-distance for distance in self.find_distances(indices, cuts)]
 
-    def choose(self, budget: PrivacyBudget, source: ByteSource) -> int:
-        """Choose a cut from `low` to `high` by the exponential mechanism: cuts near the quantile are most probable."""
+    def choose(self, budget: PrivacyBudget, source: ByteSource) -> list[int]:
+        """Choose cuts by the exponential mechanism: cuts near the quantile are most probable."""
         # With a fraction f, adding a row of mass m changes the mass on the left minus f times
         # the mass of all values by -f m if it is on the right, and by up to (1 - f) m.
-        numerator, denominator = self.fraction.numerator, self.fraction.denominator
-        row_mass = VALUE_MASS * self.masses.unit
-        sensitivity = row_mass * max(numerator, denominator - numerator)
-        return self.low + unimodal_choice(
-            source,
-            self.high - self.low + 1,
-            self.find_cuts_within,
-            self.find_deficit,
-            budget.choice / (2 * sensitivity * budget.rows),
-            self.list_scores,
+        numerators, denominators = self._ratios
+        largest = np.maximum(numerators, denominators - numerators)
+        row_mass = 2 * VALUE_MASS * self.masses.unit * budget.rows
+        rate_by_number = {
+            number: budget.choice / (row_mass * number)
+            for number in set(largest.tolist())
+        }
+        rates = [rate_by_number[number] for number in largest.tolist()]
+        pieces = Pieces.between(*self.find_limits(self._list_deficits(rates)))
+
+        def draw(indices: Integers, found: Integers) -> Proposals:
+            cuts, sizes = pieces.draw(indices, found, source)
+            distances = self.find_distances(indices, cuts)
+            best = self._smallest[indices].tolist()
+            gaps = [x - y for x, y in zip(distances, best, strict=True)]
+            return cuts, gaps, sizes
+
+        cuts = piecewise_choices(source, pieces.bounds, draw, rates)
+        chosen = []
+        for index, (cut, low) in enumerate(zip(cuts, self.lows, strict=True)):
+            offset = notify_watcher(
+                "exponential_mechanism",
+                cut - low,
+                scores=partial(self.list_scores, index),
+                rate=rates[index],
+            )
+            chosen.append(low + offset)
+        return chosen
+
+    def _list_deficits(self, rates: Sequence[Fraction]) -> NDArray[Any]:
+        """Return the largest differences from the best score in each band, (n_choices, n_bands - 1)."""
+        start, stop = self._masses_of_limits
+        numerators, denominators = self._ratios
+        largest = np.maximum(numerators, denominators - numerators) * (stop - start)
+        span = int((largest - self._smallest).max())
+        n_bands = (self.masses.last_cut + 1).bit_length() + 20
+        deficits = {
+            rate: [min(x, span) for x in list_deficits(rate, n_bands)]
+            for rate in set(rates)
+        }
+        n_used = max(sum(x < span for x in listed) for listed in deficits.values())
+        listed = [deficits[rate][:n_used] for rate in rates]
+        return np.array(listed, largest.dtype).reshape(len(rates), n_used)
+
+
+def _divide_cuts(cuts: Sequence[int]) -> Integers:
+    """Divide cuts into their positions on the line, and their distances from these; (2, n_cuts, 1)."""
+    parts = [divmod(cut, VALUE_MASS) for cut in cuts]
+    return np.array(parts, np.int64).T[:, :, np.newaxis]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Ranges of cuts of each group: bands of scores on both sides of the best cut, of which each halves the weights."""
+
+    # The positions on the line of the first cuts and of the cuts after the last ones, and their distances
+    # from these positions; (2, n_groups, n_pieces) each.
+    begins: Integers
+    ends: Integers
+    # Upper bounds of the weights of the pieces; (n_groups, n_pieces).
+    bounds: Floats
+
+    @classmethod
+    def between(cls, first: Integers, after: Integers) -> Pieces:
+        """Divide the cuts of each group by limits of the scores; see `CutChoices.find_limits`."""
+        # The best band, further bands before it, and further bands after it.
+        begins = np.concatenate([first, after[:, :, :-1]], axis=2)
+        ends = np.concatenate(
+            [after[:, :, :1], first[:, :, :-1], after[:, :, 1:]], axis=2
         )
+        places, rests = ends - begins
+        bands = np.arange(first.shape[2])
+        weights = np.ldexp(1.0, -np.append(bands, bands[1:]))
+        return cls(begins, ends, (places * float(VALUE_MASS) + rests) * weights)
+
+    def draw(
+        self, groups: Integers, pieces: Integers, source: ByteSource
+    ) -> tuple[list[int], list[int]]:
+        """Draw uniform cuts from pieces of groups, and return them with the numbers of cuts in the pieces."""
+        firsts, afters = (
+            [
+                place * VALUE_MASS + rest
+                for place, rest in limits[:, groups, pieces].T.tolist()
+            ]
+            for limits in (self.begins, self.ends)
+        )
+        sizes = [after - first for first, after in zip(firsts, afters, strict=True)]
+        offsets = uniform_below(source, np.array(sizes, object))
+        cuts = [int(x) + first for x, first in zip(offsets, firsts, strict=True)]
+        return cuts, sizes
+
+
+@lru_cache(maxsize=32)
+def list_deficits(rate: Fraction, n_bands: int) -> tuple[int, ...]:
+    """Return for each band of cuts the largest difference from the best score in it."""
+    # The weight ``e**(-rate * difference)`` in band t is at most 2**-t.
+    halving = Fraction(711, 1024) / rate  # slightly more than log(2)
+    numerator, denominator = halving.as_integer_ratio()
+    # The largest integers below the multiples of `halving`.
+    return tuple(
+        (band * numerator - 1) // denominator for band in range(1, n_bands + 1)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class EndpointChoices:
+    """Candidates for endpoints of intervals on one side of the chosen quantile of each group, and their scores."""
+
+    # (n_groups, n_candidates); the candidates of a group are the first ones.
+    candidates: Integers
+    scores: NDArray[Any]
+    n_candidates: Integers
+    rate: Fraction
+
+    def choose(self, source: ByteSource) -> Integers:
+        """Choose a candidate of each group by the exponential mechanism."""
+        exponents = np.array(-self.scores * float(self.rate), float)
+        is_given = np.arange(self.scores.shape[1]) < self.n_candidates[:, np.newaxis]
+        bounds = np.where(is_given, np.exp(-np.minimum(exponents, 700.0)), 0.0)
+
+        def draw(groups: Integers, found: Integers) -> Proposals:
+            gaps = (-self.scores[groups, found]).tolist()
+            return found.tolist(), gaps, [1] * len(gaps)
+
+        n_groups = len(self.candidates)
+        chosen = piecewise_choices(source, bounds, draw, [self.rate] * n_groups)
+        for group, index in enumerate(chosen):
+            scores = self.scores[group, : self.n_candidates[group]]
+            chosen[group] = notify_watcher(
+                "exponential_mechanism", index, scores=scores, rate=self.rate
+            )
+        return self.candidates[np.arange(n_groups), chosen]
 
 
 def score_endpoints(
-    chosen: int,
+    chosen: Integers,
     masses: Masses,
     probability: Fraction,
     budget: PrivacyBudget,
     tail: Fraction,
     *,
     is_upper: bool,
-) -> tuple[list[int], list[int], Fraction]:
-    """Return candidates for an endpoint on one side of a chosen quantile, their scores, and the rate of the choice.
+) -> EndpointChoices:
+    """Score candidates for an endpoint on one side of the chosen quantile of each group.
 
     `probability` defines the quantile (1/2 is the median), `budget` is the budget of one endpoint, and `tail` is the
     largest probability that the endpoint is on the wrong side of the quantile of the table.
@@ -762,21 +954,33 @@ def score_endpoints(
     # from it are halves of each other, from the bound of the column down to 0. So N is small for all
     # bounds. An upper endpoint is a lower endpoint in descending order.
     bound = masses.candidates.last if is_upper else masses.candidates.first
-    side = 1 if is_upper else -1
-    distance = abs(bound - chosen)
-    halves = {distance >> shift for shift in range(distance.bit_length() + 1)}
-    candidates = [chosen + side * half for half in sorted(halves, reverse=True)]
-    below = masses.count_below(np.array(candidates) + is_upper)
+    distances = np.abs(bound - chosen)
+    n_candidates = np.array([int(x).bit_length() + 1 for x in distances.tolist()])
+    largest = int(n_candidates.max(initial=1))
+    halves = distances[:, np.newaxis] >> np.arange(largest)
+    candidates = chosen[:, np.newaxis] + (1 if is_upper else -1) * halves
+    groups = np.arange(len(chosen))
+    below = masses.count_below(groups, candidates + is_upper)
+    totals = masses.totals[:, np.newaxis]
     if is_upper:
         probability = 1 - probability
-        below = masses.total - below
-    a, b = probability.numerator, probability.denominator
+        below = totals - below
+    a, b = probability.as_integer_ratio()
     rate = budget.choice / (2 * masses.unit * max(a, b - a) * budget.rows)
-    odds = max(len(candidates) - 1, 1) * (1 - tail) / tail
-    n_added = math.ceil(Fraction(log_upper(odds)) / (rate * b))
+    # The number s of added values for each number of candidates, from 0.
+    added = []
+    for n in range(largest + 1):
+        odds = max(n - 1, 1) * (1 - tail) / tail
+        log_odds = log_upper(max(odds, Fraction(1)))
+        added.append(math.ceil(Fraction(log_odds) / (rate * b)))
+    most = b * (int(masses.totals.max(initial=0)) + added[-1])
+    dtype: Any = np.int64 if most < 1 << 62 else object
+    n_added = np.array(added, dtype)[n_candidates][:, np.newaxis]
     # The first candidate has no value below it, so that some candidate has the distance 0.
-    numbers = [0, *(n_added + n for n in (*below.tolist()[1:], masses.total))]
-    target = a * masses.total
-    excesses = [b * n - target for n in numbers]
-    scores = [-max(now, -next_, 0) for now, next_ in pairwise(excesses)]
-    return candidates, scores, rate
+    numbers = np.hstack([0 * n_added, n_added + below[:, 1:], n_added + totals])
+    positions = np.arange(largest + 1)
+    is_after = positions >= n_candidates[:, np.newaxis]
+    numbers = np.where(is_after, n_added + totals, numbers)
+    excesses = b * numbers - a * totals
+    distance = np.maximum(excesses[:, :-1], -excesses[:, 1:])
+    return EndpointChoices(candidates, -np.maximum(distance, 0), n_candidates, rate)

@@ -4,11 +4,15 @@ Sources return bytes. Samplers convert them to Bernoulli variables, integers, ca
 noise with exact probabilities: no probability is rounded to a float.
 """
 
+from skdp.randomness._choices import Proposals as Proposals
+from skdp.randomness._choices import piecewise_choices as piecewise_choices
 from skdp.randomness._draws import ONE as ONE
 from skdp.randomness._draws import bernoulli, categorical, uniform_integers
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
 from skdp.randomness._draws import check_size as check_size
+from skdp.randomness._draws import notify_watcher as notify_watcher
 from skdp.randomness._draws import subsets as subsets
+from skdp.randomness._draws import uniform_below as uniform_below
 from skdp.randomness._draws import watch_draws as watch_draws
 from skdp.randomness._noise import cube_noise as cube_noise
 from skdp.randomness._noise import (
@@ -17,7 +21,6 @@ from skdp.randomness._noise import (
     permute_and_flip,
     rounded_gaussian,
 )
-from skdp.randomness._noise import unimodal_choice as unimodal_choice
 from skdp.randomness._sources import BLOCK as BLOCK
 from skdp.randomness._sources import MAX_ROWS as MAX_ROWS
 from skdp.randomness._sources import ByteSource, SecureSource, SeededSource

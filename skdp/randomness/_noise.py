@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, lru_cache, partial
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -719,117 +717,3 @@ def _score_gaps(scores: ArrayLike) -> NDArray:
     if best - int(scores.min()) >= 1 << 63:
         scores = scores.astype(object)
     return best - scores
-
-
-def unimodal_choice(
-    source: ByteSource,
-    size: int,
-    within: Callable[[Sequence[int]], list[tuple[int, int]]],
-    gap: Callable[[int], int],
-    rate: Fraction | int,
-    scores: Callable[[], ArrayLike] = tuple,
-) -> int:
-    """Select by the exponential mechanism among very many candidates with unimodal scores.
-
-    Scores increase with the index up to the best candidate, and decrease after it. The
-    probabilities are the same as in `exponential_mechanism`, but only the scores of
-    proposed candidates are computed.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    size : int
-        The number of candidates, at least 1.
-    within : callable
-        Function of a sequence of ascending integers g >= 0. Returns the range (start, stop)
-        of the candidates whose scores are at least the best score minus g, for each g.
-        Ranges after the first range of all candidates may be omitted.
-    gap : callable
-        Function of an index. Returns the best score minus the score of this candidate,
-        an integer.
-    rate : Fraction or int
-        Positive.
-    scores : callable, default=tuple
-        Function without arguments that returns the scores of some candidates, for audits.
-
-    Returns
-    -------
-    int
-        The index of the selected candidate.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `size` is below 1, or `rate` is not rational or not positive.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> best, size = 10**15, 10**18
-    >>> unimodal_choice(
-    ...     SeededSource(0),
-    ...     size,
-    ...     within=lambda gaps: [
-    ...         (max(best - gap, 0), min(best + gap + 1, size)) for gap in gaps
-    ...     ],
-    ...     gap=lambda index: abs(index - best),
-    ...     rate=Fraction(1, 1000),
-    ... )
-    1000000000000365
-    """
-    # Rejection sampling by bands of candidates. Band t contains the candidates with
-    # ``gap * rate`` from t log(2) to (t + 1) log(2), so their weights e**(-gap * rate) are
-    # at most 2**-t, and mostly at least half of it. A candidate of band t is proposed
-    # with probability proportional to 2**-t, and accepted with probability weight * 2**t:
-    # if a uniform number below 2**-t is below its weight. The last band contains all
-    # remaining candidates. They are proposed at most 2**-20 times as often as the best
-    # candidate, and rarely accepted.
-    size = check_size(size, min_val=1, max_val=None, name="size")
-    rate = check_rational("rate", rate)
-    everything = (0, size)
-    ranges = [*within(_list_gaps(rate, size.bit_length() + 20)), everything]
-    ranges = ranges[: ranges.index(everything) + 1]
-
-    # A band is its range without the range of the band before, so it consists of two
-    # intervals. Its integer weight is its number of candidates times
-    # 2**(last_band - band).
-    inner = [(ranges[0][0], ranges[0][0]), *ranges[:-1]]
-    last_band = len(ranges) - 1
-    lengths = [0, *(stop - start for start, stop in ranges)]
-    weights = [
-        lengths[band + 1] - lengths[band] << last_band - band
-        for band in range(last_band + 1)
-    ]
-    cumulative = list(accumulate(weights, initial=0))
-    while True:
-        with watch_draws(None):
-            # A watcher gets only the selected index, not the proposals.
-            word = int(uniform_below(source, np.array([cumulative[-1]], object))[0])
-        band = bisect_right(cumulative, word) - 1
-        index = ranges[band][0] + (word - cumulative[band] >> last_band - band)
-        inner_start, inner_stop = inner[band]
-        # Skip the range of the band before.
-        if index >= inner_start:
-            index += inner_stop - inner_start
-        exponent = gap(index) * rate
-        # A uniform number below 2**-band begins with `band` zero bits. Of its further bits,
-        # some are always required, except for the weight 1.
-        uniform = Uniform(source, 0, band)
-        if exponent:
-            uniform.extend()
-        if uniform.is_below(partial(exp_minus_bounds, exponent)):
-            return notify_watcher(
-                "exponential_mechanism", index, scores=scores, rate=rate
-            )
-
-
-@lru_cache(maxsize=32)
-def _list_gaps(rate: Fraction, n_bands: int) -> tuple[int, ...]:
-    """Return for each band of `unimodal_choice` the largest gap of scores in it."""
-    halving = Fraction(711, 1024) / rate  # slightly more than log(2)
-    numerator, denominator = halving.as_integer_ratio()
-    # The largest integers below the multiples of `halving`.
-    return tuple(
-        (band * numerator - 1) // denominator for band in range(1, n_bands + 1)
-    )

@@ -27,7 +27,15 @@ HALF = PrivacyBudget("epsilon", Fraction(1, 2))
 
 
 def make_masses(numbers, counts, candidates=CANDIDATES):
-    return Masses(candidates, numbers, candidates.find_start(numbers), np.append(0, np.cumsum(counts)))
+    cells = np.append(numbers, 0), np.append(counts, 1)
+    return Masses(candidates, *cells, np.array([0, len(numbers)]))
+
+
+def score(masses, *parameters, is_upper):
+    """Return the candidates of the only group around 4, their scores and the rate."""
+    endpoints = score_endpoints(np.array([4]), masses, *parameters, is_upper=is_upper)
+    assert endpoints.n_candidates.tolist() == [len(endpoints.candidates[0])]
+    return endpoints.candidates[0].tolist(), endpoints.scores[0].tolist(), endpoints.rate
 
 
 def make_scores(counts, probability, budget=HALF, tail=Fraction(1, 40), *, is_upper=False):
@@ -37,7 +45,7 @@ def make_scores(counts, probability, budget=HALF, tail=Fraction(1, 40), *, is_up
     cells = values[order], np.array(counts)[order]
     masses = make_masses(*cells)
     probability = 1 - probability if is_upper else probability
-    candidates, scores, rate = score_endpoints(4, masses, probability, budget, tail, is_upper=is_upper)
+    candidates, scores, rate = score(masses, probability, budget, tail, is_upper=is_upper)
     assert candidates == values.tolist()
     return scores, rate
 
@@ -77,7 +85,7 @@ def test_interval_misses_the_quantile_of_no_table_more_often_than_stated(probabi
         masses = make_masses(values, np.array(counts))
         missed = 0.0
         for is_upper in (False, True):
-            _, scores, rate = score_endpoints(4, masses, probability, budget, tail, is_upper=is_upper)
+            _, scores, rate = score(masses, probability, budget, tail, is_upper=is_upper)
             side = counts[:4] if not is_upper else counts[:2:-1]
             missed += exceedance(scores, rate, side, 1 - probability if is_upper else probability, sum(counts))
         largest = max(largest, missed)
@@ -176,6 +184,14 @@ def test_intervals_cover_quantiles_of_tables_of_any_shape(epsilon, level):
         assert np.isnan(error).all()
         assert ((lower <= value) & (value <= upper)).all()
         assert np.mean((lower <= quantiles) & (quantiles <= upper)) >= level - slack, (name, suffix)
+
+
+@pytest.mark.parametrize("value", [0.0, 100.0])
+def test_intervals_of_a_low_level_at_a_bound_are_released(value):
+    """The odds of the level are below 1, and the only candidate of an endpoint is the bound."""
+    model = DPGroupBy(1e6, by=None, statistics="median", bounds=(0, 100), confidence_level=0.1, random_state=0)
+    estimate = model.fit(np.full((50, 1), value)).estimates_["x0_median"]
+    assert estimate[0, [0, 2, 3]].tolist() == [value] * 3
 
 
 def test_quantiles_at_large_epsilon_are_exact_in_all_libraries():
@@ -287,11 +303,17 @@ def test_first_cut_has_at_least_a_mass_on_its_left(largest):
     candidates = Candidates(-300.0, 700.0, 2)
     numbers = np.unique(np.append(rng.integers(-30_000, 70_000, 40), [-30_000, 0, 10_000, 70_000]))
     masses = make_masses(numbers, rng.integers(1, largest + 1, numbers.size), candidates)
-    whole = masses.total * VALUE_MASS
+    whole = int(masses.totals[0]) * VALUE_MASS
     wanted = [1, VALUE_MASS, VALUE_MASS + 1, whole - 1, whole, *(whole * i // 97 for i in range(1, 97))]
-    cuts = masses.find_first_cuts(np.array(wanted, np.int64 if largest == 3 else object))
-    for mass, cut in zip(wanted, cuts, strict=True):
-        assert masses.mass_of(cut - 1) < mass <= masses.mass_of(cut)
+    wanted = np.array([wanted], np.int64 if largest == 3 else object)
+    group = np.zeros(len(wanted[0]), int)
+    found = [part[0].tolist() for part in masses.find_first_cuts(group[:1], wanted)]
+    cuts = [place * VALUE_MASS + rest for place, rest in zip(*found[:2], strict=True)]
+    inside, before = (masses.find_masses(group, [cut - i for cut in cuts]) for i in range(2))
+    assert inside == found[2]
+    assert before == [mass - step for mass, step in zip(*found[2:], strict=True)]
+    for mass, first, last in zip(wanted[0].tolist(), before, inside, strict=True):
+        assert first < mass <= last
 
 
 @pytest.mark.parametrize(

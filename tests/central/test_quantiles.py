@@ -19,7 +19,7 @@ from skdp import (
     Interval,
     PrivacyLedger,
 )
-from skdp.central._quantiles import VALUE_MASS, Candidates
+from skdp.central._quantiles import VALUE_MASS, Candidates, CutChoices
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.conftest import diagonal
@@ -38,19 +38,24 @@ def few_candidates(monkeypatch):
     monkeypatch.setattr(f"{MODULE}.VALUE_MASS", 2)
     whole = [Candidates(0.0, 2.0, 0)]
     monkeypatch.setattr(f"{MODULE}.make_candidates", lambda bounds, decimals: whole * len(bounds))
-    module = __import__(MODULE, fromlist=["unimodal_choice"])
-    choose = module.unimodal_choice
+    choose = CutChoices.choose
 
-    def checked(source, size, within, gap, rate, scores):
-        gaps = np.array([gap(index) for index in range(size)])
-        # An audit gets the scores of some cuts, and last the scores of both bounds.
-        shown = scores()
-        assert set(shown) <= set((shown[-2] + gaps[0] - gaps).tolist())
-        for far, limits in zip((0, 7), within([0, 7]), strict=False):
-            assert np.flatnonzero(gaps <= far).tolist() == list(range(*limits))
-        return choose(source, size, within, gap, rate, scores)
+    def checked(choices, budget, source):
+        deficits = np.array([[0, 7]] * len(choices.lows))
+        firsts, afters = (limits[0] * 2 + limits[1] for limits in choices.find_limits(deficits))
+        for index, (low, high) in enumerate(zip(choices.lows, choices.highs, strict=True)):
+            cuts = np.arange(low, high + 1)
+            distances = np.array(choices.find_distances(np.full(len(cuts), index), cuts.tolist()))
+            # An audit gets the scores of some cuts, and last the scores of both bounds.
+            shown = choices.list_scores(index)
+            assert set(shown) <= set((-distances).tolist())
+            assert shown[-2:] == (-distances[[0, -1]]).tolist()
+            for far, first, after in zip((0, 7), firsts[index], afters[index], strict=False):
+                inside = cuts[distances - distances.min() <= far]
+                assert inside.tolist() == list(range(first, after))
+        return choose(choices, budget, source)
 
-    monkeypatch.setattr(module, "unimodal_choice", checked)
+    monkeypatch.setattr(CutChoices, "choose", checked)
 
 
 @pytest.mark.usefixtures("few_candidates")

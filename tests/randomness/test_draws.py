@@ -1,14 +1,20 @@
 import math
-from collections import Counter
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 
-from skdp.randomness import SecureSource, SeededSource, exponential_mechanism, permute_and_flip, unimodal_choice
+from skdp.randomness import (
+    SeededSource,
+    exponential_mechanism,
+    permute_and_flip,
+    piecewise_choices,
+    uniform_integers,
+)
 
 FALSE_ALARM = 1e-6
+SOURCE = SeededSource(7)
 
 
 def all_at_once(heads):
@@ -53,53 +59,65 @@ def test_invalid_parameters_raise_before_drawing(scripted_source, choose, scores
         choose(scripted_source(), scores, rate)
 
 
-@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(693, 1000), Fraction(1, 50)], ids=str)
-def test_unimodal_choice_draws_candidates_by_their_scores(monkeypatch, rate):
-    """Enumerate all drawn positions: a candidate has a power of 2 of them, which its coin reduces to its weight."""
-    gaps, taken = [9, 4, 4, 1, 0, 0, 2, 7], []
-
-    def within(fars):
-        inside = [[index for index, gap in enumerate(gaps) if gap <= far] for far in fars]
-        return [(indices[0], indices[-1] + 1) for indices in inside]
-
-    class Coin:
-        def __init__(self, source, value, bits):
-            assert value == 0
-            self.band = bits
-
-        def extend(self):
-            """Draw no bits, because `is_below` does not compare them."""
-
-        def is_below(self, bounds):
-            taken.append((self.band, bounds.args[0]))
-            return True
-
-    monkeypatch.setattr(f"{unimodal_choice.__module__}.Uniform", Coin)
-    counts, place, size = Counter(), 0, 1
-    while place < size:
-
-        def below(source, bounds, place=place):
-            nonlocal size
-            size = int(bounds[0])
-            return [place]
-
-        monkeypatch.setattr(f"{unimodal_choice.__module__}.uniform_below", below)
-        index = unimodal_choice(None, len(gaps), within, gaps.__getitem__, rate)
-        band, exponent = taken[-1]
-        assert exponent == gaps[index] * rate
-        assert band * math.log(2) <= exponent < (band + 1) * math.log(2) + 0.01
-        counts[index, band] += 1
-        place += 1
-    last = max(band for _, band in counts)
-    assert sorted(index for index, _ in counts) == list(range(len(gaps)))
-    assert all(count == 1 << last - band for (_, band), count in counts.items())
+GAPS = [[5, 0, 2], [10**30, 10**30 + 1, 7 * 10**30], [4]]
 
 
-def test_unimodal_choice_supports_more_candidates_than_words():
-    def within(fars):
-        return [(max(10**30 - far, 0), 10**30 + far + 1) for far in fars]
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 10**30), Fraction(3)], ids=str)
+def test_piecewise_choices_accept_candidates_by_their_exact_weights(monkeypatch, rate):
+    """The probability of a proposal times the probability of its acceptance is proportional to the weight."""
+    sizes = [[3, 10**28, 1], [1, 2, 2**90], [1, 0, 0]]
+    bounds = np.zeros((3, 3))
+    for choice, gaps in enumerate(GAPS):
+        for piece, gap in enumerate(gaps):
+            bounds[choice, piece] = sizes[choice][piece] * math.exp(-min(rate * (gap - min(gaps)), 700))
+    products, words, n_pieces = {}, [], []
 
-    found = unimodal_choice(SecureSource(), 10**40, within, lambda index: abs(index - 10**30), Fraction(1, 10**9))
-    assert abs(found - 10**30) < 10**11
-    with pytest.raises(ValueError, match="rate"):
-        unimodal_choice(None, 10**40, within, None, 0)
+    def below(source, totals):
+        words.append(totals)
+        return np.array([int(rng.integers(int(total))) for total in totals])
+
+    def accept(source, rounded, bounds_of, errors):
+        for index, (choice, piece) in enumerate(n_pieces[-1]):
+            low, high = (Fraction(x, 1 << 200) for x in bounds_of(index)(200))
+            assert low <= high <= 1 + Fraction(1, 1 << 190)
+            assert math.exp(-rounded[index]) == pytest.approx(float(low), rel=1e-9, abs=1e-300)
+            products.setdefault(choice, {})[piece] = low, high
+        return np.ones(len(rounded), bool)
+
+    def draw(choices, pieces):
+        n_pieces.append([*zip(choices.tolist(), pieces.tolist(), strict=True)])
+        least = [GAPS[choice][piece] - min(GAPS[choice]) for choice, piece in n_pieces[-1]]
+        return pieces.tolist(), least, [sizes[choice][piece] for choice, piece in n_pieces[-1]]
+
+    rng = np.random.default_rng(0)
+    module = piecewise_choices.__module__
+    monkeypatch.setattr(f"{module}.uniform_below", below)
+    monkeypatch.setattr(f"{module}.bernoulli_of_exponents", accept)
+    for _ in range(60):
+        piecewise_choices(None, bounds, draw, [rate] * 3)
+    monkeypatch.undo()
+    units = bounds.sum(axis=1) * 2.0**-50
+    for choice, found in products.items():
+        for piece, (low, high) in found.items():
+            weight = math.floor(bounds[choice, piece] / units[choice] * (1 + 2.0**-40)) + 1
+            scaled = [float(x * weight * Fraction(units[choice])) for x in (low, high)]
+            exact = sizes[choice][piece] * math.exp(-rate * (GAPS[choice][piece] - min(GAPS[choice])))
+            assert scaled == pytest.approx([exact, exact], rel=1e-12)
+
+
+def test_piecewise_choices_follow_their_distribution(fits):
+    """Pieces with bounds that are far above some weights."""
+    gaps = [[0, 3, 1, 9], [2, 2, 0, 1]]
+    rate, n = Fraction(2, 3), 4_000
+    bounds = np.array([[2.0, 2 * math.exp(-2 / 3)], [2.0, 2.0]] * (n // 2))
+
+    def draw(choices, pieces):
+        candidates = 2 * pieces + uniform_integers(SOURCE, 2, len(pieces))
+        found = [gaps[choice % 2][x] for choice, x in zip(choices, candidates.tolist(), strict=True)]
+        return candidates.tolist(), found, [2] * len(pieces)
+
+    chosen = np.array(piecewise_choices(SOURCE, bounds, draw, [rate] * n))
+    for choice, of_choice in enumerate(gaps):
+        weights = np.exp([-float(rate) * gap for gap in of_choice])
+        counts = np.bincount(chosen[choice::2], minlength=4)
+        assert fits(counts, weights / weights.sum(), n // 2) > FALSE_ALARM

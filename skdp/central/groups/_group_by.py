@@ -266,8 +266,8 @@ class DPGroupBy(WeightedStatistic):
     >>> hours.to_frame().filter(like="q90").rename(columns=lambda name: name[15:])
              q90  q90_lower  q90_upper
     sex
-    Female  48.0       48.0       51.0
-    Male    58.0       58.0       60.0
+    Female  48.0       48.0       48.0
+    Male    59.0       58.0       60.0
 
     >>> groups.set_params(statistics="count", totals=True).fit(people).to_frame()
             count  count_std_error  count_lower  count_upper
