@@ -62,6 +62,19 @@ def test_search_and_cross_validation_spend_the_whole_budget(budget):
     assert len(ledger.charges()) == len(charges)
 
 
+@pytest.mark.parametrize("budget", [{"epsilon": 0.7}, {"mu": 0.3}, {"rho": 0.1}])
+def test_parts_of_many_fits_use_the_whole_budget(budget):
+    """Sums of the decimals of parts that are rounded to the nearest float exceed the budget."""
+    for n_fits in (1, 3, 7, 11, 13):
+        ledger = skdp.PrivacyLedger(**budget)
+        steps = [skdp.DPMean(weight) for weight in (1.0, 1 / 3, 0.7)]
+        model = make_pipeline(*steps)
+        model.set_params(**ledger.split(model, n_fits=n_fits))
+        for step in n_fits * steps:
+            ledger.charge(step._planned_guarantee(), "part")
+        assert ledger.remaining().epsilon < 1e-6
+
+
 def test_parts_of_the_remaining_budget():
     ledger = skdp.PrivacyLedger(1.0, delta=1e-6)
     ledger.charge(skdp.PrivacyGuarantee(0.4, relation="add_remove", trust="central"), "earlier")
@@ -78,6 +91,7 @@ def test_parts_of_the_remaining_budget():
 
 LEDGER = skdp.PrivacyLedger(1.0, delta=1e-6)
 PLAIN = skdp.PrivacyLedger(1.0)
+TARGET = skdp.DPLogisticRegression(protect="target")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +104,7 @@ PLAIN = skdp.PrivacyLedger(1.0)
         (PLAIN, pipeline(), ValueError, "`delta` of DPTargetEncoder, DPLogisticRegression must be 0 for a ledger"),
         (skdp.PrivacyLedger(mu=1.0), pipeline(), ValueError, "DPTargetEncoder: `delta` must be 0.0 .*epsilon=..., del"),
         (skdp.PrivacyLedger(1.0, relation="replace"), skdp.DPMean(), ValueError, "must have relation='add_remove'"),
+        (LEDGER, make_pipeline(skdp.DPStandardScaler(), TARGET), ValueError, "must have relation='replace_values' for"),
         (LEDGER, make_pipeline(skdp.DPMean(), skdp.DPStandardScaler(Mu(1, 1e-6))), ValueError, "must be all numbers"),
     ],
 )  # fmt: skip

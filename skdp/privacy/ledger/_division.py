@@ -68,6 +68,7 @@ def check_parts(
     steps: Mapping[str, Any], parts: Mapping[str, Any], account: Account
 ) -> None:
     """Raise an error if a step does not accept its part of a budget, or is not charged once in each fit."""
+    relation = account.relation
     for prefix, step in steps.items():
         # A copy, so that the parameters of the step are not changed.
         trial, name = copy(step), type(step).__name__
@@ -88,8 +89,9 @@ def check_parts(
                 f"`estimator` must have private steps of the central model, got {name}, "
                 "whose `transform` is charged, too. Set its `epsilon` and `ledger`."
             )
-        if account.relation not in (None, planned.relation):
+        relation = relation or planned.relation
+        if planned.relation != relation:
             raise ValueError(
                 f"The ledger must have relation={planned.relation!r} for {name}, got "
-                f"{account.relation!r}. Use a ledger with this relation."
+                f"{relation!r}. Use a ledger with this relation."
             )
