@@ -482,7 +482,7 @@ class DPRobustScaler(AffineScaler):
     >>> scaler.center_, scaler.scale_.round(1)
     (array([37., 40.]), array([19.2,  5. ]))
     >>> scaler.transform(people.head(2))["age"].round(2).tolist()
-    [0.1, 0.67]
+    [0.1, 0.68]
     """
 
     _finds_limits = True
