@@ -86,10 +86,10 @@ class MetricTable:
     functions: dict[str, CellFunction]
     comparisons: dict[str, Comparison]
 
-    def list_definitions(self) -> dict[str, str]:
-        """Return the definitions of the values of a group by name."""
-        own = {name: f"{name}(tp, fp, fn, tn)" for name in self.functions}
-        return {name: definition for name, (definition, _) in RATES.items()} | own
+    def list_definitions(self) -> list[tuple[str, str]]:
+        """List the names and definitions of the values of a group."""
+        built_in = [(name, definition) for name, (definition, _) in RATES.items()]
+        return built_in + [(name, f"{name}(tp, fp, fn, tn)") for name in self.functions]
 
 
 def read_metrics(metrics: Metrics | None) -> MetricTable:
@@ -146,7 +146,7 @@ class Groups:
     noise: Floats | None = None
 
     def sum(self, values: Floats) -> Floats:
-        """Estimate the sum of a number of each row by group; shape (n_groups,)."""
+        """Estimate sums of numbers of each row by group; the last axis of rows becomes an axis of groups."""
         return values @ self.indicators
 
     def sum_noise(self, values: Floats) -> Floats:
@@ -189,14 +189,12 @@ class CellSums:
     # True for cells with a row of any group; shape (4,).
     is_present: Mask
 
-    @IGNORE_DIVISION
     def sampling_effect(self) -> Floats:
         """Return the variance of sampling of one unit of weight, 1 for equal weights; shape (4, n_groups)."""
-        weights = self.groups.weights
         if self.groups.rows == "table":
             return np.zeros_like(self.counts)
-        effect = np.where(self.counts > MIN_ROWS, self.squares / self.counts, 1)
-        return np.clip(effect, weights.min(), weights.max())
+        means = _average_weights(self.counts, self.squares, self.groups.weights)
+        return np.nan_to_num(means, nan=1.0)
 
     def covariance(self) -> Floats:
         """Estimate the covariances of the errors of a cell in two groups; shape (4, n_groups, n_groups)."""
@@ -224,16 +222,16 @@ def sum_cells(is_true: Mask, is_predicted: Mask, groups: Groups) -> CellSums:
     `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be; shape (n_rows,).
     """
     y, p = is_true, is_predicted
-    cells = [y & p, ~y & p, y & ~p, ~y & ~p]
+    cells: Any = np.stack([y & p, ~y & p, y & ~p, ~y & ~p])
     weights = groups.weights
     noise = np.array([groups.sum_noise(weights**2 * cell) for cell in cells])
     return CellSums(
         groups,
-        np.array([groups.sum(weights * cell) for cell in cells]),
-        np.array([groups.sum(weights**2 * cell) for cell in cells]),
+        groups.sum(weights * cells),
+        groups.sum(weights**2 * cells),
         # The estimate of a variance may be negative.
         np.where(np.eye(len(groups.names)), np.maximum(noise, 0), noise),
-        np.array([cell.any() for cell in cells]),
+        cells.any(axis=1),
     )
 
 
@@ -289,6 +287,14 @@ def sum_rates(cells: CellSums) -> RateSums:
 
 
 @IGNORE_DIVISION
+def _average_weights(sums: Floats, squares: Floats, weights: Floats) -> Floats:
+    """Return means of `weights` by sums of weights and of squared weights; nan without rows."""
+    means = np.where(sums > MIN_ROWS, squares / sums, np.nan)
+    # Noise may move the mean weight of a few rows outside the possible weights.
+    return np.clip(means, weights.min(), weights.max())
+
+
+@IGNORE_DIVISION
 def _estimate_design_effect(sums: Floats, squares: Floats, weights: Floats) -> Floats:
     """Estimate the design effect of each rate and group; shape (n_rates, n_groups).
 
@@ -297,9 +303,7 @@ def _estimate_design_effect(sums: Floats, squares: Floats, weights: Floats) -> F
     """
     # The linearized variance of ``selected - rate * total`` is ``squares of selected rows *
     # (1 - rate)**2 + squares of unselected rows * rate**2`` (Woodruff 1971).
-    means = np.where(sums > MIN_ROWS, squares / sums, np.nan)
-    # Noise may move the mean weight of a few rows outside the possible weights.
-    means = np.clip(means, weights.min(), weights.max())
+    means = _average_weights(sums, squares, weights)
     # Without selected rows, the mean of unselected rows replaces theirs, and conversely.
     selected, unselected = np.where(np.isnan(means), means[::-1], means)
     rate = np.clip(sums[0] / sums.sum(axis=0), 0, 1)
