@@ -1,6 +1,7 @@
 """Interactions: rules over several columns that are independent in pairs, found by private choices."""
 
 import itertools
+import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -244,6 +245,20 @@ def test_record_changes_each_score_by_at_most_one_in_all_tables(rate):
             for row in CELLS:
                 changes.append(np.abs(score([*rows, row], rate) - before))
     assert np.max(changes) == 1
+
+
+def test_scores_of_columns_with_two_values_are_distances_of_counts():
+    """Their bits are counted in blocks of records."""
+    rows = np.random.default_rng(0).integers(0, (2, 3, 2, 2, 2), (9_001, 5))
+    columns = [(column, np.arange(size)) for column, size in enumerate((2, 3, 2, 2, 2))]
+    marginals = [(0, 2, 3), (1, 2), (4,), (3, 0, 2, 4), (2, 3, 4), (1,), (4, 0)]
+    shapes = [tuple(columns[c][1].size for c in marginal) for marginal in marginals]
+    counts = private_counts(rows.tolist(), (2, 3, 2, 2, 2), make_budget("laplace", 1), 0)
+    scores = counts.open_scores(columns, marginals, [np.full(shape, 100.0) for shape in shapes])._scores
+    for score_of, marginal in zip(scores, marginals, strict=True):
+        cells = pd.DataFrame(rows[:, marginal]).value_counts()
+        n_empty = math.prod(shapes[marginals.index(marginal)]) - len(cells)
+        assert score_of == (cells - 100).abs().sum() + 100 * n_empty
 
 
 def test_scores_are_of_a_sample_with_the_stated_fraction_of_the_records():

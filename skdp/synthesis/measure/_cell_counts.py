@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from skdp.synthesis.private._number_cells import (
     find_starts,
     with_edges,
 )
-from skdp.synthesis.private._table import count_values
+from skdp.synthesis.private._table import find_others
 
 # Tuned by benchmarks/synthesis_numbers.py.
 CLEAR_STD_ERRORS = 3.0
@@ -275,7 +276,9 @@ def _choose_bins(
     # The number of bins for a pair of columns with found bins, and for a pair with another
     # column, where the noise may be twice as large, weighted by the numbers of pairs.
     n_equal = max(2.0, n_cells**0.5)
-    sizes = [s for c, s in enumerate(count_values(domain)) if c not in found] or [1]
+    others = find_others(domain)
+    sizes = [s - (c in others) for c, s in enumerate(domain.sizes) if c not in found]
+    sizes = sizes or [1]
     n_beside = max(n_equal, 2 * n_cells / float(np.minimum(sizes, n_equal).mean()))
     proportion = (len(found) - 1) / max(1, len(domain.columns) - 1)
     n_bins = proportion * n_equal + (1 - proportion) * n_beside
@@ -379,7 +382,7 @@ class CellCounts:
         size = self.counts.size
         if size <= 1:
             return np.ones(size)
-        stops = np.unique(np.linspace(0, size, N_BRANCHES + 1).astype(int))
+        stops = _cut_evenly(size)
         blocks = [self.part(*cells) for cells in itertools.pairwise(stops)]
         sums, std_errors = _sum_blocks(blocks)
         widths = np.array([block.widths.sum() for block in blocks])
@@ -406,8 +409,15 @@ class CellCounts:
         proportions /= proportions.sum()
         parts = []
         for block, proportion in zip(blocks, proportions, strict=True):
-            parts.append(proportion * block.divide())
+            is_zero = proportion == 0
+            parts.append(0 * block.counts if is_zero else proportion * block.divide())
         return np.concatenate(parts)
+
+
+@lru_cache
+def _cut_evenly(size: int) -> Indices:
+    """Cut cells into at most `N_BRANCHES` blocks of about equal size; return the first cells and the end."""
+    return np.unique(np.linspace(0, size, N_BRANCHES + 1).astype(int))
 
 
 def _sum_blocks(

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices
 from skdp.synthesis.measure._marginal_scores import NOISE_COST
@@ -150,18 +150,24 @@ class Comparison:
     ) -> None:
         """Draw rows of the model, and records; `excess` has the dependence of pairs, in records."""
         self._rate = float(search.sampling_rate)
-        self._lacking = dict(excess)
-        self._noise: dict[Clique, float] = {}
+        n_columns = len(plan.sizes)
+        # Symmetric; the diagonal has single columns.
+        self._lacking = np.zeros((n_columns, n_columns))
+        self._noise = np.zeros((n_columns, n_columns))
+        for clique, lacking in excess.items():
+            if len(clique) == 2:
+                self._lacking[clique] = self._lacking[clique[::-1]] = lacking
         for marginal in private.marginals:
             noise = MEAN_ABSOLUTE * marginal.std_error * marginal.counts.size
             pair = marginal.clique
             if len(pair) == 2:
-                self._lacking.pop(pair, None)
+                self._lacking[pair] = self._lacking[pair[::-1]] = 0
                 # Noise that exceeds the dependence of a pair is not in the model.
-                self._noise[pair] = min(noise, excess.get(pair, 0.0))
+                smaller = min(noise, excess.get(pair, 0.0))
+                self._noise[pair] = self._noise[pair[::-1]] = smaller
         for column, size in enumerate(plan.sizes):
             _, std_error = estimate_counts(private.marginals, (column,))
-            self._noise[(column,)] = MEAN_ABSOLUTE * std_error * size
+            self._noise[column, column] = MEAN_ABSOLUTE * std_error * size
         self._is_ordered = plan.is_ordered
         total, _ = estimate_total(private.marginals)
         self.n_records = self._rate * total
@@ -183,14 +189,21 @@ class Comparison:
             n_cells *= min(self._counts[column].size, level[self._is_ordered[column]])
         return n_cells
 
-    def find_level(self, clique: Clique) -> Level:
-        """Return the largest level of a marginal that is scored first."""
+    def find_levels(self, cliques: Sequence[Clique]) -> list[tuple[Clique, Level]]:
+        """Return marginals with the largest level of each that is scored first."""
         # Even numbers of groups keep the sign of symmetric numbers.
-        even = [(level, level) for level in LEVELS if level % 2 == 0]
-        for level in even[::-1]:
-            if self.n_cells(clique, level) <= MAX_SCORED_CELLS:
-                return level
-        return even[0]
+        even = [level for level in LEVELS if level % 2 == 0]
+        sizes = np.array([counts.size for counts in self._counts])
+        levels = np.full(len(cliques), even[0])
+        n_columns = np.array(list(map(len, cliques)), np.intp)
+        for order in np.unique(n_columns):
+            (chosen,) = np.nonzero(n_columns == order)
+            of_clique = sizes[np.array([cliques[index] for index in chosen.tolist()])]
+            for level in even:
+                n_cells = np.minimum(of_clique, level).prod(axis=1)
+                levels[chosen[n_cells <= MAX_SCORED_CELLS]] = level
+        pairs = [(level, level) for level in levels.tolist()]
+        return list(zip(cliques, pairs, strict=True))
 
     def score(
         self, marginals: Sequence[tuple[Clique, Level]]
@@ -205,22 +218,32 @@ class Comparison:
         cliques = [
             tuple(index[c, level] for c in clique) for clique, level in marginals
         ]
-        rows = self._rows.group(columns)
-        model_counts = [self._scale * table for table in rows.count(cliques)]
-        scores = self._private.open_scores(columns, cliques, model_counts)
-        expected = []
-        for (clique, _), counts in zip(marginals, model_counts, strict=True):
-            expected.append(self._expect(clique, counts))
-        return scores, np.array(expected)
+        guesses: list[Any] = [None] * len(cliques)
+        sampling = np.empty(len(cliques))
+        for indices, counts in self._rows.group(columns).stack(cliques):
+            model_counts = self._scale * counts
+            sampling[indices] = np.sqrt(model_counts).sum(axis=1)
+            for index, guess in zip(indices.tolist(), model_counts, strict=True):
+                guesses[index] = guess
+        scores = self._private.open_scores(columns, cliques, guesses)
+        return scores, self._expect([clique for clique, _ in marginals], sampling)
 
-    def _expect(self, clique: Clique, model_counts: NDArray[np.floating]) -> float:
-        """Return the expected score of a marginal by errors of samples, noise of the model, and pairs that it lacks."""
-        parts: list[Clique] = [(column,) for column in clique]
-        parts += itertools.combinations(sorted(clique), 2)
-        sampling = math.sqrt(1 + self._scale) * float(np.sqrt(model_counts).sum())
-        noise = [self._rate * self._noise.get(part, 0.0) for part in parts]
-        lacking = math.fsum(self._lacking.get(part, 0.0) for part in parts)
-        return math.hypot(MEAN_ABSOLUTE * sampling, *noise) + self._rate * lacking
+    def _expect(self, cliques: Sequence[Clique], sampling: Floats) -> Floats:
+        """Return the expected scores by errors of samples, noise of the model, and pairs that it lacks.
+
+        `sampling` has the sums of the roots of the counts of the model.
+        """
+        variances = (MEAN_ABSOLUTE**2 * (1 + self._scale)) * sampling**2
+        lacking = np.zeros(len(cliques))
+        n_columns = np.array(list(map(len, cliques)))
+        for order in np.unique(n_columns):
+            (chosen,) = np.nonzero(n_columns == order)
+            columns = np.array([cliques[index] for index in chosen.tolist()])
+            # The diagonal has single columns.
+            for pair in itertools.combinations_with_replacement(columns.T, 2):
+                variances[chosen] += (self._rate * self._noise[pair]) ** 2
+                lacking[chosen] += self._lacking[pair]
+        return np.sqrt(variances) + self._rate * lacking
 
     def limit_of_chance(self, n: int) -> float:
         """Return the largest excess of n marginals that sampling errors explain."""
@@ -265,8 +288,7 @@ def choose_columns(search: Search, compared: Comparison, target: int | None) -> 
     cliques = [clique for clique in search.cliques if target in clique]
     if not cliques:
         return ()
-    levels = map(compared.find_level, cliques)
-    scores, expected = compared.score(list(zip(cliques, levels, strict=True)))
+    scores, expected = compared.score(compared.find_levels(cliques))
     return cliques[scores.choose(range(len(cliques)), expected, search.fraction)]
 
 
@@ -286,8 +308,7 @@ def find_interactions(
     limit = compared.limit_of_chance(len(search.cliques))
     limit += 3 * budget.std_error(search.fraction / 4)
     cell_cost = rate * NOISE_COST * budget.std_error(budget.remaining * fraction)
-    levels = map(compared.find_level, search.cliques)
-    scores, expected = compared.score(list(zip(search.cliques, levels, strict=True)))
+    scores, expected = compared.score(compared.find_levels(search.cliques))
     candidates = list(range(len(search.cliques)))
     all_excess: dict[Clique, float] = {}
     groups: dict[Clique, ValueGroups] = {}

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from skdp.base import check_choice, check_column_name, find_stack_level
 from skdp.domain import Domain, Interval
 from skdp.pages import warn
@@ -29,7 +27,7 @@ from skdp.synthesis.model import (
     ValueGroups,
     n_cells_of,
 )
-from skdp.synthesis.private._table import count_values
+from skdp.synthesis.private._table import find_others
 
 NAMED_MARGINALS = ("auto", "full", "independent")
 
@@ -52,8 +50,8 @@ class MarginalPlan:
     """Pairs whose errors have a larger weight."""
     related: tuple[Clique, ...] = ()
     """Pairs of columns that constraints relate, which are measured in any case if they fit into the model."""
-    labels: frozenset[int] = frozenset()
-    """The columns with two values, which models may predict."""
+    others: frozenset[int] = frozenset()
+    """The columns with a value for all values that are not found."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -65,10 +63,16 @@ class MarginalPlan:
         """The marginals of single columns."""
         return [(column,) for column in range(len(self.sizes))]
 
+    @cached_property
+    def labels(self) -> frozenset[int]:
+        """The columns with two values, without one of `others`, which models may predict."""
+        columns = enumerate(self.sizes)
+        return frozenset(c for c, size in columns if size - (c in self.others) == 2)
+
     def with_domain(self, domain: Domain) -> MarginalPlan:
         """Return the plan for other bins of the same columns."""
         structure = structure_of(domain, self.max_cells)
-        return replace(self, structure=structure, labels=find_labels(domain))
+        return replace(self, structure=structure, others=find_others(domain))
 
     def n_cells(self, clique: Clique) -> int:
         """Count the cells of a marginal."""
@@ -202,7 +206,7 @@ def make_plan(
         workload=cliques,
         target=_read_target(target, marginals, domain),
         related=tuple(list_related(domain)),
-        labels=find_labels(domain),
+        others=find_others(domain),
     )
     largest, total = plan.count_listed()
     if not plan.allows_listed():
@@ -222,11 +226,6 @@ def structure_of(
     All other columns are drawn given the columns `given`.
     """
     return Structure(domain.sizes, find_masks(domain, max_cells, given), given)
-
-
-def find_labels(domain: Domain) -> frozenset[int]:
-    """Find the columns with two values."""
-    return frozenset(np.flatnonzero(np.equal(count_values(domain), 2)).tolist())
 
 
 def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None:

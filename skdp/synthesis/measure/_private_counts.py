@@ -557,8 +557,9 @@ class PrivateCounts(PrivateCells):
         distances = []
         for clique, counts in zip(cliques, self._records.count(cliques), strict=True):
             exact = sum_value_groups(counts, groups_of(clique, groups))
-            distances.append(self._measure_distance(exact, guesses[clique]))
-        exact_scores = np.array(distances, np.int64)
+            guess = guesses[clique].reshape(1, -1)
+            distances.append(self._measure_distances(exact.reshape(1, -1), guess))
+        exact_scores = np.concatenate(distances or [np.empty(0, np.int64)])
         return self.budget.add_to_scores(self._source, exact_scores, fraction)
 
     def load(self, sizes: Sequence[int]) -> bool:
@@ -594,9 +595,12 @@ class PrivateCounts(PrivateCells):
         `cliques` has the marginals as indices of `columns`, each a column with the group of each of its values. A guess
         has an axis for each column of its marginal.
         """
-        exact_counts = self._records.load().group(columns).count(cliques)
-        distances = list(map(self._measure_distance, exact_counts, guesses))
-        return PrivateScores(np.array(distances, np.int64), self.budget, self._source)
+        records = self._records.load().group(columns)
+        distances = np.empty(len(cliques), np.int64)
+        for indices, exact in records.stack(cliques):
+            stacked = np.array([guesses[index].ravel() for index in indices])
+            distances[indices] = self._measure_distances(exact, stacked)
+        return PrivateScores(distances, self.budget, self._source)
 
     def open_corrections(
         self,
@@ -640,10 +644,14 @@ class PrivateCounts(PrivateCells):
         exact = np.array(scores, np.int64)
         return PrivateScores(exact, self.budget, self._source, difference=1)
 
-    def _measure_distance(self, exact: Integers, guess: Floats) -> int:
-        """Return the L1 distance of counts from guessed counts, an integer, which a record changes by one unit."""
+    def _measure_distances(self, exact: Integers, guess: Floats) -> Integers:
+        """Return the L1 distances of counts from guessed counts of marginals, (n_marginals, n_cells).
+
+        They are integers, which a record changes by one unit.
+        """
         # Guesses are rounded to integers. No table has 2**36 records, and the sum of all
         # cells is below 2**63.
         unit = self.budget.unit
-        units = np.clip(guess * unit, 0, min(unit << 36, (1 << 62) // exact.size))
-        return int(np.abs(exact - np.rint(units).astype(np.int64)).sum())
+        largest = min(unit << 36, (1 << 62) // exact.shape[1])
+        units = np.rint(np.clip(guess * unit, 0, largest)).astype(np.int64)
+        return np.abs(exact - units).sum(axis=1)

@@ -229,12 +229,17 @@ def _make_factors(
     factors = []
     # Two columns with more than one count can depend on each other.
     joint = [m for m in marginals if np.sum(np.greater(m.counts.shape, 1)) > 1]
+    by_column: dict[int, list[Marginal]] = {}
+    for marginal in joint:
+        for column in marginal.clique:
+            by_column.setdefault(column, []).append(marginal)
     clique_of = {id(m): c for m, c in zip(marginals, cliques, strict=True)}
     for measured in sorted(joint, key=lambda marginal: len(marginal.clique)):
         marginal = measured
         if marginal.groups is None:
             # Larger marginals count its cells, too.
-            combined = estimate_counts(joint, marginal.clique)
+            larger = min((by_column[column] for column in marginal.clique), key=len)
+            combined = estimate_counts(larger, marginal.clique)
             marginal = Marginal(marginal.clique, *combined)
         target = _make_consistent(marginal.counts / total, marginal, targets)
         if marginal.groups is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -150,7 +150,13 @@ class Marginal:
 
     def has_cells_of(self, columns: Iterable[int]) -> bool:
         """Return True if every combination of values of the columns has a count."""
-        return all(c in self.clique and self.groups_of(c) is None for c in columns)
+        if not self._columns.issuperset(columns):
+            return False
+        return self.groups is None or all(self.groups_of(c) is None for c in columns)
+
+    @cached_property
+    def _columns(self) -> frozenset[int]:
+        return frozenset(self.clique)
 
     def counts_of(self, columns: Sequence[int]) -> tuple[Floats, float]:
         """Return the counts of some of its columns, with an axis for each, and the standard error of a count."""

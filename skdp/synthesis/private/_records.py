@@ -31,6 +31,9 @@ GroupedColumn = tuple[int, Indices]
 MAX_LOADED_CELLS = 1 << 22
 """Largest number of combinations of values for which a large table is loaded: 32 megabytes of counts."""
 
+MAX_BINARY_COLUMNS, RECORDS_PER_BLOCK, MAX_STACKED_CELLS = 62, 1 << 13, 1 << 21
+"""Largest numbers of columns and records whose bits are counted at once, and of cells of stacked marginals."""
+
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
 CATEGORIES_ADVICE = "Or set `handle_unknown='ignore'`, which excludes such rows"
@@ -212,6 +215,66 @@ class CodedRecords:
             counts = np.bincount(cells, self.weights, minlength=math.prod(shape))
             # Sums of weights are floats, which are exact below 2**53.
             yield counts.astype(np.int64, copy=False).reshape(shape)
+
+    def stack(self, cliques: Sequence[Clique]) -> Iterator[tuple[Indices, Integers]]:
+        """Yield the counts of marginals of equally many cells, with their indices; (n_marginals, n_cells)."""
+        shapes = [shape_of(clique, self.sizes) for clique in cliques]
+        sizes = np.array([math.prod(shape) for shape in shapes], np.intp)
+        order = np.array(list(map(len, cliques)), np.intp)
+        is_binary = (sizes == 1 << order) & (self.weights is None)
+        is_binary &= self.sizes.count(2) <= MAX_BINARY_COLUMNS
+        for size in np.unique(sizes).tolist():
+            for are_bits in (False, True):
+                (chosen,) = np.nonzero((sizes == size) & (is_binary == are_bits))
+                for start in range(0, chosen.size, max(1, MAX_STACKED_CELLS // size)):
+                    part = chosen[start : start + max(1, MAX_STACKED_CELLS // size)]
+                    marginals = [cliques[index] for index in part]
+                    if are_bits:
+                        yield part, self._count_bits(np.array(marginals, np.int64))
+                        continue
+                    counts = [table.ravel() for table in self.count(marginals)]
+                    yield part, np.array(counts)
+
+    def _count_bits(self, cliques: Integers) -> Integers:
+        """Count marginals of columns of two values, (n_marginals, n_columns); (n_marginals, n_cells)."""
+        # The records with the value 1 in all columns of a set are counted as bits of words, for each set once. The
+        # counts of cells are differences of these counts, by the principle of inclusion and exclusion.
+        n_marginals, order = cliques.shape
+        columns, cliques = np.unique(cliques, return_inverse=True)
+        cliques = cliques.reshape(n_marginals, order)
+        is_member = np.array(list(itertools.product((0, 1), repeat=order)), np.int64)
+        members = (np.int64(1) << cliques) @ is_member.T
+        sets, index = np.unique(members, return_inverse=True)
+        counts = self._count_ones(columns, sets)[index]
+        counts = counts.reshape(n_marginals, *(2,) * order)
+        for axis in range(1, order + 1):
+            cells = np.moveaxis(counts, axis, 0)
+            cells[0] -= cells[1]
+        return counts.reshape(n_marginals, -1)
+
+    def _count_ones(self, columns: Indices, sets: Integers) -> Integers:
+        """Count the records with the value 1 in all columns of each set; sets are ascending sums of 2**index."""
+        counts = np.zeros(sets.size, np.int64)
+        # Without its last column, a set is another one of the sets.
+        lowest = sets & -sets
+        last = np.log2(np.maximum(lowest, 1)).astype(np.intp)
+        smaller = np.searchsorted(sets, sets ^ lowest)
+        n_columns = np.bitwise_count(sets)
+        for start in range(0, self.n_records, RECORDS_PER_BLOCK):
+            part = slice(start, start + RECORDS_PER_BLOCK)
+            bits = [np.packbits(self.codes[column][part] != 0) for column in columns]
+            padding = [(0, 0), (0, -bits[0].size % 8)]
+            words = np.pad(bits, padding).view(np.uint64)
+            ones = np.empty((sets.size, words.shape[1]), np.uint64)
+            for n in range(int(n_columns.max()) + 1):
+                (of_size,) = np.nonzero(n_columns == n)
+                if n == 0:
+                    ones[of_size] = ~np.uint64(0)
+                else:
+                    ones[of_size] = ones[smaller[of_size]] & words[last[of_size]]
+            counts += np.bitwise_count(ones).sum(axis=1, dtype=np.int64)
+        counts[n_columns == 0] = self.n_records  # not the bits of the padding
+        return counts
 
     @property
     def n_records(self) -> int:

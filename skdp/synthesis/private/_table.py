@@ -431,9 +431,10 @@ def check_unconstrained(name: Any, domain: Any) -> None:
             )
 
 
-def count_values(domain: Domain) -> list[int]:
-    """Return the number of values of each column, without the value of all others of a column that is found."""
-    return [len(v) - isinstance(v, FoundCategories) for v in domain.values()]
+def find_others(domain: Domain) -> frozenset[int]:
+    """Find the columns with a value for all values that are not found."""
+    columns = enumerate(domain.values())
+    return frozenset(c for c, values in columns if isinstance(values, FoundCategories))
 
 
 def widen_found(
