@@ -31,7 +31,10 @@ SLOW_PAGES = (
     *("ledger_grid_search", "protected_columns"),
 )
 
-SLOW_JOBS = "credit_model", "fairness_study", "five_million_rows", "patients_and_visits", "private_columns"
+SLOW_JOBS = (
+    *("credit_model", "fairness_study", "five_million_rows", "patients_and_visits", "private_columns"),
+    "whole_pipeline",
+)
 
 
 def public_names():

@@ -181,19 +181,20 @@ def privacy_curve(
         raise ValueError(
             f"`param_name` must be a parameter of the estimator, got {param_name!r}."
         )
-    names = [param_name] if param_name else [f"{prefix}epsilon" for prefix in steps]
+    names: dict[str, Any] = {prefix: f"{prefix}epsilon" for prefix in steps}
+    names = names or {"": param_name}
     if scoring is None:
         scoring = "accuracy" if is_classifier(estimator) else "r2"
     splits = _list_splits(estimator, y, cv)
     is_automatic = isinstance(baseline, str) and baseline == "auto"
     if is_automatic:
         # Reports with an epsilon of 1e9 are equal to the true values.
-        exact = dict.fromkeys(names, 1e9)
+        exact = dict.fromkeys(names.values(), 1e9)
         baseline = _set_epsilons(estimator, exact, None, is_baseline=True)
-    parts = {
-        epsilon: divide_epsilon(steps, total) if steps else {names[0]: total}
-        for epsilon, total in totals.items()
-    }
+    parts = {}
+    for epsilon, total in totals.items():
+        divided = divide_epsilon(steps, total) if steps else {"": total}
+        parts[epsilon] = {names[prefix]: part for prefix, part in divided.items()}
 
     def make_task(cell: Cell) -> Any:
         """Return the delayed fit and score of one epsilon on one split."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +29,7 @@ def find_private_steps(estimator: Any) -> dict[str, Any]:
 
 
 def divide_epsilon(steps: Mapping[str, Any], total: Any) -> dict[str, Any]:
-    """Return the parameters `epsilon` of steps that share a total, in proportion to their own epsilons.
+    """Return the epsilons of steps that share a total, in proportion to their own epsilons.
 
     `total` is a number, Rho or Mu, and so are its parts.
     """
@@ -39,19 +40,15 @@ def divide_epsilon(steps: Mapping[str, Any], total: Any) -> dict[str, Any]:
             "because they are the proportions of the parts."
         )
     whole = sum(budget.amount for budget in own.values())
+    fractions = {prefix: budget.amount / whole for prefix, budget in own.items()}
     budget = parse_budget(total)
-    parts: dict[str, Any] = {}
-    for prefix, step in own.items():
-        fraction = step.amount / whole
-        part: Any = round_down(budget.amount * fraction)
-        if budget.given is not None:
-            part = budget.given._take(fraction)
-        parts[f"{prefix}epsilon"] = part
-    return parts
+    if budget.given is not None:
+        return {prefix: budget.given._take(x) for prefix, x in fractions.items()}
+    return {prefix: round_down(budget.amount * x) for prefix, x in fractions.items()}
 
 
 def divide_delta(steps: Mapping[str, Any], total: Fraction) -> dict[str, float]:
-    """Return the parameters `delta` of steps that share a total, in proportion to their own deltas > 0."""
+    """Return the deltas of steps that share a total, in proportion to their own deltas > 0."""
     own = {x: Fraction(getattr(step, "delta", 0)) for x, step in steps.items()}
     whole = sum(own.values())
     if whole and not total:
@@ -60,38 +57,27 @@ def divide_delta(steps: Mapping[str, Any], total: Fraction) -> dict[str, float]:
             f"`delta` of {names} must be 0 for a ledger without a delta. Use "
             "PrivacyLedger(epsilon=..., delta=...)."
         )
-    parts = {x: total * delta / whole for x, delta in own.items() if delta}
-    return {f"{x}delta": round_down(part) for x, part in parts.items()}
+    return {x: round_down(total * own[x] / whole) for x in own if own[x]}
 
 
-def check_parts(
-    steps: Mapping[str, Any], parts: Mapping[str, Any], account: Account
-) -> None:
-    """Raise an error if a step does not accept its part of a budget, or is not charged once in each fit."""
-    relation = account.relation
-    for prefix, step in steps.items():
+def check_part(step: Any, part: Mapping[str, Any], account: Account) -> Account:
+    """Return an account with the relation of a step; raise an error unless each fit of the step charges its part."""
+    name = type(step).__name__
+    try:
         # A copy, so that the parameters of the step are not changed.
-        trial, name = copy(step), type(step).__name__
-        size = len(prefix)
-        own = {
-            x[size:]: parts[x] for x in parts if x.rpartition("__")[0] == prefix[:-2]
-        }
-        try:
-            planned = trial.set_params(**own)._planned_guarantee()
-        except (TypeError, ValueError) as error:
-            # Only epsilon and delta are a budget for values that are found.
-            remedy = (
-                "" if account.delta else " Use PrivacyLedger(epsilon=..., delta=...)."
-            )
-            raise type(error)(f"{name}: {error}{remedy}") from None
-        if planned is None or planned.trust != "central":
-            raise ValueError(
-                f"`estimator` must have private steps of the central model, got {name}, "
-                "whose `transform` is charged, too. Set its `epsilon` and `ledger`."
-            )
-        relation = relation or planned.relation
-        if planned.relation != relation:
-            raise ValueError(
-                f"The ledger must have relation={planned.relation!r} for {name}, got "
-                f"{relation!r}. Use a ledger with this relation."
-            )
+        planned = copy(step).set_params(**part)._planned_guarantee()
+    except (TypeError, ValueError) as error:
+        # Only epsilon and delta are a budget for values that are found.
+        remedy = "" if account.delta else " Use PrivacyLedger(epsilon=..., delta=...)."
+        raise type(error)(f"{name}: {error}{remedy}") from None
+    if planned is None or planned.trust != "central":
+        raise ValueError(
+            f"`estimator` must have private steps of the central model, got {name}, "
+            "whose `transform` is charged, too. Set its `epsilon` and `ledger`."
+        )
+    if account.relation not in (None, planned.relation):
+        raise ValueError(
+            f"The ledger must have relation={planned.relation!r} for {name}, got "
+            f"{account.relation!r}. Use a ledger with this relation."
+        )
+    return replace(account, relation=planned.relation)

@@ -39,7 +39,7 @@ from skdp.privacy.ledger._book import (
     to_float,
 )
 from skdp.privacy.ledger._division import (
-    check_parts,
+    check_part,
     divide_delta,
     divide_epsilon,
     find_private_steps,
@@ -436,13 +436,19 @@ class PrivacyLedger:
                 f"{type(estimator).__name__} without one that uses a budget."
             )
         account = self._book.account()
-        parts: dict[str, Any] = {f"{prefix}ledger": self for prefix in steps}
-        parts |= divide_epsilon(steps, _divide_remaining(account, n_fits))
+        epsilons = divide_epsilon(steps, _divide_remaining(account, n_fits))
+        deltas = {}
         if account.epsilon is not None:
             left = max(account.remaining()["delta"], Fraction(0))
-            parts |= divide_delta(steps, Fraction(left) / n_fits)
-        check_parts(steps, parts, account)
-        return parts
+            deltas = divide_delta(steps, Fraction(left) / n_fits)
+        params: dict[str, Any] = {}
+        for prefix, step in steps.items():
+            part = {"epsilon": epsilons[prefix], "ledger": self}
+            if prefix in deltas:
+                part["delta"] = deltas[prefix]
+            account = check_part(step, part, account)
+            params |= {f"{prefix}{name}": value for name, value in part.items()}
+        return params
 
     def _add_title(self, title: str) -> str:
         """Return the name of a release with the title of the ledger before it."""
