@@ -461,11 +461,12 @@ class TestFoundDomains:
 
     def test_domain_declares_bounds(self):
         ages = pd.DataFrame({"age": [20.0, 200.0]})
-        by_domain = skdp.DPMean(1.0, bounds=self.domain(), random_state=0).fit(ages)
         by_pair = skdp.DPMean(1.0, bounds=(0, 128), random_state=0).fit(ages)
-        assert by_domain.mean_ == by_pair.mean_
-        listed = skdp.DPMean(1.0, bounds=skdp.Domain({"age": [50, 128, 0]}), random_state=0).fit(ages)
-        assert listed.mean_ == by_pair.mean_
+        for bounds in (self.domain(), {"age": skdp.Interval(0, 128)}, skdp.Domain({"age": [50, 128, 0]})):
+            assert skdp.DPMean(1.0, bounds=bounds, random_state=0).fit(ages).mean_ == by_pair.mean_
+        for wrong in (["clerk"], skdp.domain.Categories(["a", "b"])):
+            with pytest.raises(ValueError, match="column 'age' must be"):
+                skdp.DPMean(1.0, bounds={"age": wrong}).fit(ages)
         with pytest.raises(ValueError, match=r"`bounds` of column 'sex' must be a range of numbers, got listed values"):
             skdp.DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
 

@@ -24,6 +24,7 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     DPOneHotEncoder,
+    DPSimpleImputer,
     Interval,
     discover_domain,
 )
@@ -206,6 +207,13 @@ def test_target_and_groups_are_columns_of_the_table(lazy_engine):
     model.fit(lazy_engine.frame(rows.select(["y", "c", "who", "a"])), "y", person="who")
     assert model.feature_names_in_.tolist() == ["c", "a"]
     assert model.guarantee_.scope == ("c", "a", "y")
+
+
+def test_most_frequent_value_is_imputed(lazy_engine):
+    rows = pa.table({"color": ["red", None, "green", "red"] * 50, "size": ["s", "s", "m", None] * 50})
+    params = {"categories": {"color": ["red", "green", "blue"], "size": ["s", "m"]}, "random_state": 0}
+    imputer = DPSimpleImputer(5.0, strategy="most_frequent", **params).fit(lazy_engine.frame(rows))
+    assert imputer.statistics_.tolist() == ["red", "s"]
 
 
 def test_text_among_numbers_raises_before_charge(lazy_engine):

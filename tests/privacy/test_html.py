@@ -58,6 +58,7 @@ def test_html_has_the_facts_with_escaped_names(name):
     found = Texts(value._repr_html_())
     assert "script" not in found.tags
     assert set(expected) <= set(found.texts)
+    assert not hasattr(value, "to_html") or "<script" not in value.to_html()
 
 
 def test_html_of_a_ledger_and_its_estimator_has_no_path(tmp_path):

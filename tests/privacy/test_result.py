@@ -290,7 +290,11 @@ def test_rho_is_not_in_the_headline():
 
 def test_converted_epsilon_is_explained():
     synthesizer = skdp.DPMarginalSynthesizer(1.0, domain={"sex": ["f", "m"]})
-    text = str(privacy_statement(make_pipeline(synthesizer, OneHotEncoder()).fit(SEX)))
+    pipeline = make_pipeline(synthesizer, OneHotEncoder())
+    for one in (pipeline, make_pipeline(clone(synthesizer)).fit(SEX), clone(pipeline).fit(SEX)):
+        total = privacy_statement(one).total
+        assert (total.epsilon, total.relation) == (2.0, "replace")
+    text = str(privacy_statement(pipeline.fit(SEX)))
     assert "Guarantee: epsilon = 2, " in text
     step = "dpmarginalsynthesizer: DPMarginalSynthesizer"
     assert "Guarantees for adding or removing count twice (their delta and rho grow by more)" in text

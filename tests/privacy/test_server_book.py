@@ -321,6 +321,26 @@ def test_password_with_unquoted_characters_is_not_shown(word):
         PrivacyLedger(3.0, path=quoted)
 
 
+def test_threads_and_processes_charge_one_after_another(address):
+    ledgers = [PrivacyLedger(1.0, path=address), PrivacyLedger(1.0, path=address)]
+    refused = []
+
+    def charge(ledger):
+        for _ in range(4):
+            try:
+                ledger.charge(PrivacyGuarantee(0.1), "thread")
+            except BudgetExceeded:
+                refused.append(ledger)
+
+    threads = [threading.Thread(target=charge, args=(ledgers[number % 2],)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (ledgers[0].spent.epsilon, len(refused)) == (1.0, 6)
+    assert len(ledgers[1].charges()) == 10
+
+
 def test_charge_waits_for_the_charge_of_another_machine(address, server, schema):
     """Without a row lock, both would fit into the budget that each has read."""
     ledger, errors = PrivacyLedger(2.0, path=address, relation="replace"), []
