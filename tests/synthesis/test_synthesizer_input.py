@@ -131,7 +131,7 @@ WRONG = [
     ({"max_cells": 2.5}, "max_cells"),
     ({"target": "e"}, r"`target` must name columns of the model, .*'b'.*, got 'e'"),
     ({"target": ["a"]}, "`target` must be the name of a column, got list"),
-    ({"target": "a", "marginals": "full"}, "`target` requires marginals='auto', got 'full'"),
+    ({"target": "a", "marginals": "full"}, "`target` requires `marginals='auto'`, got 'full'"),
     ({"domain": "auto"}, "domain"), ({"domain": {**SMALL_DOMAIN, "c": [1]}}, "domain"),
     ({"domain": [[0, 1, 2]]}, "domain"), ({"domain": 3}, "domain"),
     ({"marginals": 3}, "marginals"), ({"marginals": []}, "marginals"),

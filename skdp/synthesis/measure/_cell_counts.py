@@ -290,8 +290,14 @@ def _choose_bins(
         edges = make_edge_array(fine.edges, fine.dtype)
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
-        n_cut = max(1, min(MAX_BINS, max_bins, n_bins) - len(ends[column]))
-        cuts = sorted({*_cut(proportions, n_cut), *ends[column]})
+        # The numbers of bins between ends are rounded up to 1.
+        limit = max(1, min(MAX_BINS, max_bins) - len(ends[column]))
+        parts = itertools.pairwise([0, *ends[column], proportions.size])
+        cuts = [0]
+        for start, stop in parts:
+            part = proportions[start:stop]
+            n_part = min(n_bins, limit) * float(part.sum() / proportions.sum())
+            cuts += [start + cut for cut in _cut(part, max(1, round(n_part)))[1:]]
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 

@@ -414,8 +414,11 @@ class Candidates:
         graph, columns = self.plan.start_elimination(self.measured, self.interactions)
         max_cells = self.plan.max_cells
         chosen = []
-        for clique in set(self.plan.related).difference(self.measured):
-            if graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
+        for clique in self.plan.related:
+            is_added = clique not in self.measured and graph.add(
+                clique, max_cells, CLIQUES_PER_MODEL * max_cells
+            )
+            if is_added:
                 chosen.append(clique)
                 spent += self.cost(clique) ** power
                 gains.pop(clique, None)
