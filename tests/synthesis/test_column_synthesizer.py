@@ -250,6 +250,19 @@ class TestRows:
         assert abs(made.mean() - X["x"].mean()) < 0.01 * X["x"].std()
         assert made.std() == pytest.approx(X["x"].std(), rel=0.02)
 
+    def test_fit_to_a_part_of_the_rows_is_corrected_by_all_rows(self, monkeypatch):
+        rng = np.random.default_rng(0)
+        public = rng.integers(0, 6, (4_000, 3))
+        table = pd.DataFrame(public, columns=list("abc")).assign(n=np.arange(4_000))
+        table["job"] = np.where(rng.random(4_000) < public.sum(axis=1) / 15, "x", "y")
+        parameters = {"columns": ["job"], "epsilon": 4.0, "domain": {"job": ["x", "y"]}, "random_state": 0}
+        whole = skdp.DPColumnSynthesizer(**parameters).fit_transform(table)
+        monkeypatch.setattr("skdp.synthesis.model._column_model.MAX_THINNED_ROWS", 128)
+        part = skdp.DPColumnSynthesizer(**parameters).fit_transform(table)
+        for name in "abc":
+            rates = [(made["job"] == "x").groupby(table[name]).mean() for made in (whole, part)]
+            assert (rates[0] - rates[1]).abs().max() < 0.015
+
     def test_saved_synthesizer_draws_the_same_numbers(self):
         release = synthesizer(["age"], random_state=0).fit(people(500))
         loaded = skdp.load(io.BytesIO(save_bytes(release))).set_params(random_state=0)

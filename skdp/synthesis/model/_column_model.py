@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,12 @@ LOGIT_STD, ORDERED_LOGIT_STD = 0.5, 1.0
 
 SAMPLING_WEIGHT = 0.02
 """Weight of sampling errors in the penalty: without noise, the model should have the counts of the table."""
+
+MAX_GRADIENT = 0.2
+"""Largest gradient of a fit in standard deviations of a count: smaller ones are noise."""
+
+MAX_THINNED_ROWS, MIN_THINNING, MAX_CORRECTIONS = 1 << 12, 3, 8
+"""Number of rows with which a fit is corrected, at most so many times, if there are `MIN_THINNING` times more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,24 +187,58 @@ def fit_columns(
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
 
-    def loss(scaled: Floats) -> tuple[float, Floats]:
-        """Return the penalized loss of logits divided by `units`, and its gradient; (n_logits,)."""
+    def loss(scaled: Floats, of: _DistinctRows, shift: Any) -> tuple[float, Floats]:
+        """Return the penalized loss of logits divided by `units`, and its gradient; (n_logits,).
+
+        `of` has the rows, or a part of them, whose expected counts differ by `shift`.
+        """
         logits = scaled * units
-        log_normalizer, expected = rows.evaluate(logits)
+        log_normalizer, expected = of.evaluate(logits)
         distance = logits - prior
         penalty_gradient = penalty * distance
-        value = log_normalizer - logits @ counts + penalty_gradient @ distance / 2
-        gradient = expected - counts + penalty_gradient
-        return value, gradient * units
+        noisy_counts = counts - shift
+        value = log_normalizer - logits @ noisy_counts + penalty_gradient @ distance / 2
+        return value, (expected - noisy_counts + penalty_gradient) * units
 
-    # The gradient is in standard deviations of a count, so smaller gradients are noise.
-    options = {"maxiter": 300, "gtol": 0.2}
-    result = minimize(loss, prior / units, jac=True, method="L-BFGS-B", options=options)
+    fitted = _minimize(loss, prior / units, rows, units) * units
     stops = np.cumsum([table.counts.size for table in noisy])[:-1]
     logits = []
-    for cells, table in zip(np.split(result.x * units, stops), noisy, strict=True):
+    for cells, table in zip(np.split(fitted, stops), noisy, strict=True):
         logits.append(cells.reshape(table.counts.shape))
     return ColumnModel(crosses, logits)
+
+
+def _minimize(
+    loss: Callable[..., tuple[float, Floats]],
+    start: Floats,
+    rows: _DistinctRows,
+    units: Floats,
+) -> Floats:
+    """Minimize the loss of some rows; return the logits divided by `units`."""
+    # With few rows, the expected counts are corrected by their difference from those of all rows at the
+    # last point, as in a distributed Newton method ([1]_), until the gradient of all rows is small.
+    # .. [1] O. Shamir, N. Srebro, T. Zhang (2014). Communication-efficient distributed optimization using an
+    #    approximate Newton-type method. ICML.
+    point, best = start, np.inf
+    few = rows.thin(MAX_THINNED_ROWS)
+    options = {"maxiter": 300, "gtol": MAX_GRADIENT / 4}
+    for _ in range(MAX_CORRECTIONS if few is not None else 0):
+        value, gradient = loss(point, rows, 0.0)
+        if value >= best:
+            break  # a part of the rows is not enough
+        start, best = point, value
+        if np.abs(gradient).max() <= MAX_GRADIENT:
+            return point
+        shift = (gradient - loss(point, few, 0.0)[1]) / units
+        arguments = few, shift
+        result = minimize(
+            loss, point, arguments, jac=True, method="L-BFGS-B", options=options
+        )
+        point = result.x
+    options["gtol"] = MAX_GRADIENT
+    return minimize(
+        loss, start, (rows, 0.0), jac=True, method="L-BFGS-B", options=options
+    ).x
 
 
 def _weigh(
@@ -284,14 +325,33 @@ class _DistinctRows:
             _make_design(np.concatenate(part_cells)[:, first], len(index))
             for part_cells, index in zip(cells[1:], self._indices[1:], strict=True)
         ]
-        self._weights = counts.astype(float)
+        self._set_rows(counts.astype(float), left, right)
+
+    def _set_rows(self, weights: Floats, left: csr_array, right: csr_array) -> None:
+        """Set the numbers of rows with each combination, and the designs of both parts of a score."""
+        self._rows = self._weights, *_ = weights, left, right
         # A block has at most 2**17 scores: one megabyte.
         step = max(1, (1 << 17) // sum(self._shape))
         self._blocks = []
-        for first_row in range(0, first.size, step):
+        for first_row in range(0, weights.size, step):
             block = slice(first_row, first_row + step)
-            self._blocks.append((self._weights[block], left[block], right[block]))
-        self._cell_weights = left.T @ self._weights, right.T @ self._weights
+            designs = left[block], right[block]
+            transposed = [design.T.tocsr() for design in designs]
+            self._blocks.append((weights[block], *designs, *transposed))
+        self._cell_weights = left.T @ weights, right.T @ weights
+
+    def thin(self, n: int) -> _DistinctRows | None:
+        """Return about n of the combinations, with weights for all rows; None if there are few more."""
+        weights, left, right = self._rows
+        step = weights.size // n
+        if step < MIN_THINNING:
+            return None
+        # Combinations are sorted, so these are as different as all.
+        thinned = copy(self)
+        part = slice(step // 2, None, step)
+        scale = weights.sum() / weights[part].sum()
+        thinned._set_rows(weights[part] * scale, left[part], right[part])
+        return thinned
 
     def evaluate(self, logits: Floats) -> tuple[float, Floats]:
         """Return the sum of log Z over all rows, and the expected counts, both for the logits of all tables in a row.
@@ -313,16 +373,16 @@ class _DistinctRows:
         joint = np.zeros(self._shape)
         left_expected = np.zeros(left_logits.shape)
         right_expected = np.zeros(right_logits.shape)
-        for weights, left_design, right_design in self._blocks:
+        for weights, left_design, right_design, *transposed in self._blocks:
             left = np.exp(left_design @ left_logits)
             right = np.exp(right_design @ right_logits)
             products = left * (right @ factors.T)
             sums = products @ np.ones(self._shape[0])
             log_normalizer += float(weights @ np.log(sums))
             relative = (weights / sums)[:, np.newaxis]
-            left_expected += left_design.T @ (products * relative)
+            left_expected += transposed[0] @ (products * relative)
             left *= relative
-            right_expected += right_design.T @ (right * (left @ factors))
+            right_expected += transposed[1] @ (right * (left @ factors))
             joint += left.T @ right
         offset_expected = np.tile((joint * factors).ravel(), len(offsets))
         expected = [offset_expected, left_expected.ravel(), right_expected.ravel()]
