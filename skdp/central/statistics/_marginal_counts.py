@@ -235,6 +235,8 @@ def join_codes(domain: Domain, codes: Sequence[Codes], n_rows: int) -> Integers:
     if not codes:
         return np.zeros(n_rows, np.int64)
     is_declared = find_declared(domain, codes)
+    if is_declared.all():
+        return domain.join(codes).astype(np.int64)
     joint = np.full(len(is_declared), domain.size, np.int64)
     joint[is_declared] = domain.join([column[is_declared] for column in codes])
     return joint
