@@ -14,7 +14,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import infer_dtype
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -32,32 +31,33 @@ from skdp.base import (
     check_ledger,
     check_names,
     check_random_state,
-    check_same_order,
     draw_seed,
     make_source,
     parse_bounds,
     parse_ends,
     restore_on_error,
-    to_single_column,
     warn_of_release,
 )
 from skdp.central._limits import LimitSearch, plan_search
 from skdp.central._quantiles import QuantilePlan
-from skdp.central._sums import read_values
+from skdp.central._sums import read_values, warn_of_objects
 from skdp.central.statistics import (
     SEARCH_PART,
     Batches,
     CategorySearch,
     Noise,
+    append_weights,
     check_types,
+    convert_bounds,
     count_persons,
+    find_times,
     find_undeclared,
+    format_ranges,
     limit_persons,
     plan_categories,
     read_persons,
     rows_within,
     split_persons,
-    warn_user,
     without_column,
 )
 from skdp.domain import Domain
@@ -79,7 +79,7 @@ from skdp.privacy import (
 )
 from skdp.randomness import ByteSource, check_size
 from skdp.readers import LargeTable, open_large
-from skdp.tables import Table, is_frame
+from skdp.tables import Table
 
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]
@@ -314,9 +314,14 @@ class CentralEstimator(BaseEstimator):
         """State the limits that were found, (n_columns, 2), in the note of method of `guarantee_`."""
         is_found = (limits != search.ends).any(axis=1)
         names = list(compress(search.names, is_found))
-        found = _format_ranges(names, limits[is_found])
+        found = format_ranges(names, limits[is_found], self._time_columns)
         method = dict(self.guarantee_.method) | {"limits": found}
         self.guarantee_ = replace(self.guarantee_, method=method)
+
+    @property
+    def _time_columns(self) -> dict[Any, str]:
+        """The types of the columns of dates and durations, which are numbers of days."""
+        return vars(self).get("_times", {})
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")  # a `fit` that failed has set n_features_in_
@@ -588,7 +593,7 @@ class CentralStatistic(CentralEstimator):
         """
         facts = {name: getattr(self, name, None) for name in _METHOD_PARAMETERS}
         if limits is not None:
-            facts["bounds"] = _format_ranges(bounded, limits)
+            facts["bounds"] = format_ranges(bounded, limits, self._time_columns)
         return facts
 
     def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
@@ -717,30 +722,14 @@ def _bound_booleans(bounds: Any, rows: Batches) -> Any:
     return np.where(is_boolean[:, np.newaxis], declared, ends)
 
 
-def _format_ranges(names: Sequence[Any], ranges: Floats) -> list[str]:
-    """Format ranges of columns, (n_columns, 2), for the note of method."""
-    is_open = np.array(np.isinf(ranges).all(axis=1))
-    texts = [
-        f"{name} from {_format_end(low)} to {_format_end(high)}"
-        for name, (low, high) in zip(
-            compress(names, ~is_open), ranges[~is_open].tolist(), strict=True
-        )
-    ]
-    if is_open.any():
-        opened = ", ".join(map(str, compress(names, is_open)))
-        texts.append(f"{opened} between limits that are found")
-    return texts
-
-
-def _format_end(end: float) -> str:
-    """Format the end of a range for the note of method."""
-    return f"{end:,.12g}" if math.isfinite(end) else "a limit that is found"
-
-
 class WeightedStatistic(CentralStatistic):
     """Base class of statistics of rows that may have weights."""
 
+    # True if columns of dates and durations are read as numbers of days.
+    _takes_times: ClassVar[bool] = False
+
     max_weight: float | None
+    bounds: Any
 
     def _find_sampling_factor(self, design_effect: float | None) -> float:
         """Return the sampling variance of a sum, relative to rows of weight 1 that are drawn at random; 0 if None."""
@@ -804,7 +793,29 @@ class WeightedStatistic(CentralStatistic):
     def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
         """Read the columns of a table, with weights last if `y` is not None."""
         rows = super()._read(X, y, person, max_rows)
-        return replace(rows, is_weighted=y is not None)
+        rows = replace(rows, is_weighted=y is not None)
+        self._times: dict[Any, str] = {}
+        if self._takes_times:
+            names = [x for x in rows.names if x not in self._key_names]
+            names = names[: len(names) - rows.is_weighted]
+            self._times = find_times(rows.table, names, self.bounds)
+            warn_of_objects(rows.select([*self._times]).table)
+        return rows.convert_times(self._times)
+
+    @property
+    def _key_names(self) -> list[Any]:
+        """The columns that are not measured."""
+        return []
+
+    @property
+    def _bounds_in_days(self) -> Any:
+        """The parameter `bounds`, with numbers of days for columns of times."""
+        return convert_bounds(self.bounds, self._time_columns)
+
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        if self._time_columns and self.bounds is not None:
+            return self._bounds_in_days
+        return super()._declared_bounds(names)
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         # `y` has the weights of rows, the last column; None without weights.
@@ -842,40 +853,6 @@ def split_weights(
     if is_large or isinstance(sample_weight, str):
         return without_column(X, sample_weight, "sample_weight")
     return X, sample_weight
-
-
-def append_weights(table: Table, sample_weight: Any) -> Table:
-    """Append the weights of rows, which may be None, to a table as its last column."""
-    if sample_weight is None:
-        return table
-    check_same_order(table.native, sample_weight, "sample_weight")
-    weights = to_single_column(sample_weight, "sample_weight")
-    (column,) = weights.columns
-    if isinstance(column, np.ndarray) and infer_dtype(column) == "string":
-        raise TypeError(
-            "`sample_weight` must be numbers, got text. Convert it to floats."
-        )
-    dtypes: Any = getattr(sample_weight, "dtypes", ())
-    if "object" in map(str, np.ravel(dtypes)):
-        warn_user(
-            "`sample_weight` has dtype object: values that are not numbers count as "
-            "0, because an error would reveal them. Convert it to floats",
-            "guide/curator_statistics#weights",
-        )
-    if len(column) != len(table.columns[0]):
-        # The numbers of rows are private.
-        raise ValueError("`sample_weight` must have one weight for each row of X.")
-    (name,) = weights.names
-    if not is_frame(sample_weight):
-        name = "sample_weight"
-    while name in table.names:
-        name += "_"
-    return Table(
-        (*table.names, name),
-        (*table.columns, column),
-        table.native,
-        has_dtypes=table.has_dtypes,
-    )
 
 
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):

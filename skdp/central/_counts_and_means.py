@@ -46,6 +46,7 @@ from skdp.central._sums import (
     sum_columns,
 )
 from skdp.central.statistics import (
+    DURATION,
     Batches,
     CategorySearch,
     Noise,
@@ -54,6 +55,7 @@ from skdp.central.statistics import (
     make_frame,
     make_label_decoders,
     to_float,
+    to_times,
 )
 from skdp.domain import (
     DEFAULT_BINS,
@@ -541,7 +543,8 @@ class DPMean(WeightedStatistic):
         `skdp.privacy.Mu`, the noise is Gaussian.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
         Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped. An end
-        that is None, such as in (0, None), is found with a third of the budget; None alone finds all ends.
+        that is None, such as in (0, None), is found with a third of the budget; None alone finds all ends. Bounds of
+        dates and durations are dates and ``timedelta``.
     max_weight : float, optional
         The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     confidence_level : float, default=0.95
@@ -557,7 +560,8 @@ class DPMean(WeightedStatistic):
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        The noisy means, between the bounds.
+        The noisy means, between the bounds. Dates are days since 1970, and durations numbers of days; `to_frame`
+        converts them. All columns have one type.
     std_error_ : ndarray of shape (n_features,)
         The standard deviation of the noise. It does not include the sampling error of a population.
     interval_ : ndarray of shape (n_features, 2)
@@ -611,6 +615,7 @@ class DPMean(WeightedStatistic):
     """
 
     _finds_limits = True
+    _takes_times = True
 
     def __init__(
         self,
@@ -634,6 +639,13 @@ class DPMean(WeightedStatistic):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Compute exact sums and numbers of values of all columns, and one noise for all these numbers."""
         check_confidence_level(self.confidence_level)
+        kinds = {self._times.get(name) == DURATION for name in self._times}
+        n_columns = len(rows.names) - rows.is_weighted
+        if self._times and (len(self._times) < n_columns or len(kinds) > 1):
+            raise ValueError(
+                "X must have columns of one type, dates, durations or numbers, got dates "
+                f"or durations in {list(self._times)} only. Use DPGroupBy(by=None)."
+            )
         max_weight = self._check_max_weight(rows)
         sums = sum_columns(rows, bounds, max_weight=max_weight)
         exact = sums, choose_library(rows.table.native)
@@ -692,7 +704,15 @@ class DPMean(WeightedStatistic):
             errors = np.sqrt(variance / degrees)
             estimate = add_sampling(estimate, errors, degrees, level)
             estimate = estimate.clip(*self.bounds_.T)
-        columns = dict(zip(("mean", *_COLUMNS[1:]), estimate, strict=True))
+        parts: Any = estimate
+        kinds = set(self._time_columns.values())
+        if kinds:
+            is_length = [kinds == {DURATION}, True]
+            parts = [
+                to_times(part, is_duration=is_length[index == 1])
+                for index, part in enumerate(estimate)
+            ]
+        columns = dict(zip(("mean", *_COLUMNS[1:]), parts, strict=True))
         names = self.guarantee_.scope[: self.n_features_in_]
         if self._library == "pandas":  # whose names may be tuples
             index = pd.Index(names, name="column", tupleize_cols=False)

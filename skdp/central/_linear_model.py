@@ -30,7 +30,7 @@ from skdp.base import (
     restore_on_error,
     to_float_columns,
 )
-from skdp.central._base import Plan, append_weights, split_weights
+from skdp.central._base import Plan, split_weights
 from skdp.central._rows import (
     MIN_SUPPORT,
     UNIT,
@@ -57,7 +57,7 @@ from skdp.central._supervised import (
     parse_all_ends,
 )
 from skdp.central._widths import MIN_EVIDENCE, plan_scale_search
-from skdp.central.statistics import Batches, Noise, to_float, warn_user
+from skdp.central.statistics import Batches, Noise, append_weights, to_float, warn_user
 from skdp.domain import Domain
 from skdp.privacy import (
     Loss,

@@ -24,6 +24,7 @@ from skdp.central.statistics import (
     select_columns,
     sort_texts,
     to_float,
+    warn_user,
 )
 from skdp.domain import Domain
 from skdp.readers import ValueCounts
@@ -186,6 +187,19 @@ def widen_margins(counts: Floats, threshold: int, noise: Noise, level: float) ->
     reach = threshold + noise.distribution.quantile((1 + level) / 2) * std
     usual = max(to_float(noise.margin_of_error(level)), 2.0**-60)
     return np.where(counts < reach, reach / usual + 1, 1.0)
+
+
+def find_frequent(counts: Floats, threshold: int) -> Mask:
+    """Return True for noisy counts that reach a threshold; if none does, for the last count, of missing keys."""
+    is_frequent: Mask = counts >= threshold
+    if not is_frequent.any():
+        is_frequent[-1] = True
+        warn_user(
+            "No key is frequent enough for this epsilon and delta. The only group has "
+            "the rows without a key",
+            "guide/curator_statistics#unknown-keys",
+        )
+    return is_frequent
 
 
 def _replace_keys(groups: Indices, domain: Domain) -> list[Indices]:

@@ -12,6 +12,7 @@ from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -60,6 +61,7 @@ from skdp.central.groups._found_keys import (
     TOTAL,
     OccurringKeys,
     encode_cells,
+    find_frequent,
     find_totals,
     read_keys,
     widen_margins,
@@ -67,6 +69,7 @@ from skdp.central.groups._found_keys import (
 from skdp.central.groups._independence import find_p_value
 from skdp.central.groups._sampling import add_sampling_errors
 from skdp.central.statistics import (
+    DURATION,
     MAX_NOISY_COUNT,
     Batches,
     Noise,
@@ -75,7 +78,7 @@ from skdp.central.statistics import (
     make_frame,
     make_label_decoders,
     to_float,
-    warn_user,
+    to_times,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex
@@ -134,8 +137,8 @@ class DPGroupBy(WeightedStatistic):
         Failure probability of ``keys="auto"``, which must be > 0: an upper bound of the probability that keys of one
         person only are released. Otherwise 0.
     by : column name, list of column names, or None
-        Key columns: a group has the rows with the same values in these columns. All other columns of X must be numbers.
-        None makes one group of all rows.
+        Key columns: a group has the rows with the same values in these columns. All other columns of X must be numbers,
+        dates or durations. None makes one group of all rows.
     keys : Domain, mapping of column name to values, list of values per column, Interval, or "auto"
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key. With
@@ -146,7 +149,8 @@ class DPGroupBy(WeightedStatistic):
         knowledge; other columns are not measured then. Values outside are clipped. An end that is None, such as in
         (0, None), is found with a third of the budget, from the rows of all groups; None alone finds all ends. Two
         integers more than 1 apart declare whole numbers: quantiles are whole numbers, and for them a fraction in the
-        column is an error, which reveals it. Otherwise, use floats.
+        column is an error, which reveals it. Otherwise, use floats. Bounds of dates and durations are dates and
+        ``timedelta``.
     statistics : {"count", "mean", "sum", "std", "var", "median"}, float, or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
         standard deviation, the variance (divided by the number of values), the median, or the quantile of a
@@ -179,7 +183,7 @@ class DPGroupBy(WeightedStatistic):
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
         For ``"count"``, ``"<column>_mean"`` and all other statistics, such as ``"<column>_q25"`` (for 0.25): the noisy
         statistic of each group, the standard deviation of its noise (nan for quantiles), and its interval, for the
-        values of this table clipped to `bounds_`.
+        values of this table clipped to `bounds_`. Dates are days since 1970, and durations numbers of days.
     excluded_fraction_ : ndarray of shape (4,)
         Only with ``person``: the noisy fraction of the rows of a person that `max_rows_per_person` excludes, as a mean
         over persons, its standard error and its interval. It has 4 % of the budget.
@@ -279,6 +283,7 @@ class DPGroupBy(WeightedStatistic):
 
     _finds_limits = True
     _takes_categories = True
+    _takes_times = True
     _releases_exclusions = True
 
     def __init__(
@@ -369,7 +374,7 @@ class DPGroupBy(WeightedStatistic):
         estimates = self.estimates_
         if design_effect is not None and check_design_effect(design_effect):
             estimates = add_sampling_errors(self, design_effect)
-        columns: dict[str, NDArray[Any]] = {}
+        columns: dict[str, Any] = {}
         quantiles = tuple(f"_{name}" for name in self._probabilities)
         for name, estimate in estimates.items():
             _, _, lower, upper = self.estimates_[name].T
@@ -378,15 +383,28 @@ class DPGroupBy(WeightedStatistic):
                 numbers = self._make_nonnegative(estimate, name, width)
             else:
                 numbers = _round_to_width(estimate, width) if width > 0 else estimate
-            for suffix, column in zip(SUFFIXES, numbers.T, strict=True):
+            converted = self._convert_days(numbers.T, name)
+            for suffix, column in zip(SUFFIXES, converted, strict=True):
                 # Quantiles have no standard errors, and intervals by choice.
                 is_absent = suffix and name.endswith(quantiles)
-                if not is_absent or not np.isnan(column).all():
+                if not is_absent or not pd.isna(column).all():
                     columns[name + suffix] = column
         if COUNT in columns and not self._is_weighted:
             for suffix in ("", "_lower", "_upper"):
                 columns[COUNT + suffix] = columns[COUNT + suffix].astype(np.int64)
         return make_frame(self._domain, columns, self._library, self._codes)
+
+    def _convert_days(self, numbers: Any, name: str) -> Sequence[NDArray[Any]]:
+        """Return the columns of an estimate, with dates and durations of columns of times."""
+        for column, kind in self._time_columns.items():
+            statistic = name.removeprefix(f"{column}_")
+            if statistic in self._statistics and statistic not in (name, "var"):
+                is_length = [kind == DURATION or statistic == "std", True]
+                return [
+                    to_times(part, is_duration=is_length[suffix == "_std_error"])
+                    for part, suffix in zip(numbers, SUFFIXES, strict=True)
+                ]
+        return list(numbers)
 
     @property
     def _codes(self) -> Indices | None:
@@ -454,10 +472,12 @@ class DPGroupBy(WeightedStatistic):
 
     @property
     def _key_names(self) -> list[Any]:
-        """The parameter `by` as a list."""
-        if self.by is None:
-            return []
-        return list(self.by) if isinstance(self.by, list) else [self.by]
+        """The parameter `by` as a list, whose elements are checked."""
+        by: Any = [] if self.by is None else self.by
+        names = list(by) if isinstance(by, list) else [by]
+        for name in names:
+            check_column_name("by", name)
+        return names
 
     @property
     def _statistics(self) -> dict[str, Fraction | None]:
@@ -499,8 +519,6 @@ class DPGroupBy(WeightedStatistic):
     def _select_bounded(self, rows: Batches) -> Batches:
         """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
         keys = self._key_names
-        for key in keys:
-            check_column_name("by", key)
         names = super()._select_bounded(rows).names
         unknown = [name for name in keys if name not in names]
         if unknown:
@@ -559,6 +577,11 @@ class DPGroupBy(WeightedStatistic):
         warn_of_objects(measured.table)
         names = measured.names
         bounds = parse_bounds(bounds, names) if names else np.empty((0, 2))
+        dates = [name for name in names if self._times.get(name, DURATION) != DURATION]
+        if dates and "sum" in self._statistics:
+            raise ValueError(
+                f"`statistics` must not contain 'sum' with columns of dates, got {dates}."
+            )
         max_weight = self._check_max_weight(rows)
         library = choose_library(rows.table.native)
         is_summed = bool(names and self._sum_statistics)
@@ -602,7 +625,9 @@ class DPGroupBy(WeightedStatistic):
         losses = tuple(noise.loss for noise in noises)
         quantiles = None
         if self._probabilities:
-            candidates = make_candidates(bounds, find_decimals(self.bounds, names))
+            candidates = make_candidates(
+                bounds, find_decimals(self._bounds_in_days, names)
+            )
             values = read_groups(
                 rows.select([*self._key_names, *names, *weight] or rows.names[:1]),
                 names,
@@ -763,7 +788,7 @@ class DPGroupBy(WeightedStatistic):
         self._domain, self._cells, found = groups, None, None
         if occurring is not None:
             step = round((self.max_weight or 1.0) / unit)
-            found = _find_frequent(noisy[:, 0], threshold * step)
+            found = find_frequent(noisy[:, 0], threshold * step)
             noisy = noisy[found]
             self._domain, codes = occurring.make_groups(found, totals=bool(self.totals))
             if len(self._key_names) > 1:
@@ -964,19 +989,6 @@ class DPGroupBy(WeightedStatistic):
     def _list_cells(self) -> list[tuple[Any, ...]]:
         """Return the keys of each group that is no total."""
         return [*compress(zip(*self.keys_, strict=True), ~self._is_total)]
-
-
-def _find_frequent(counts: Floats, threshold: int) -> Mask:
-    """Return True for noisy counts that reach a threshold; if none does, for the last count, of missing keys."""
-    is_frequent: Mask = counts >= threshold
-    if not is_frequent.any():
-        is_frequent[-1] = True
-        warn_user(
-            "No key is frequent enough for this epsilon and delta. The only group has "
-            "the rows without a key",
-            "guide/curator_statistics#unknown-keys",
-        )
-    return is_frequent
 
 
 def _round_to_width(values: Floats, widths: Any) -> Floats:

@@ -67,7 +67,7 @@ def measure_rank(groups: Any, index: int, statistic: str, p: float) -> Floats:
     # The endpoints have this distance in rows of the largest weight.
     ranks *= groups._find_sampling_factor(1.0)
     sides: Floats = np.array([value - lower, upper - value])
-    decimals = find_decimals(groups.bounds, groups._measured)[index]
+    decimals = find_decimals(groups._bounds_in_days, groups._measured)[index]
     if decimals is None:
         return sides / ranks
     # Many rows have the same number, and those of an endpoint any ranks within its step. If the

@@ -1,6 +1,7 @@
 """Integer sums, quantiles and counts, with exact noise."""
 
 from skdp.central.statistics._batches import Batches as Batches
+from skdp.central.statistics._batches import append_weights as append_weights
 from skdp.central.statistics._batches import count_persons as count_persons
 from skdp.central.statistics._batches import find_missing as find_missing
 from skdp.central.statistics._batches import limit_persons as limit_persons
@@ -44,3 +45,8 @@ from skdp.central.statistics._marginal_counts import (
     make_undeclared_error as make_undeclared_error,
 )
 from skdp.central.statistics._marginal_counts import select_domain as select_domain
+from skdp.central.statistics._times import DURATION as DURATION
+from skdp.central.statistics._times import convert_bounds as convert_bounds
+from skdp.central.statistics._times import find_times as find_times
+from skdp.central.statistics._times import format_ranges as format_ranges
+from skdp.central.statistics._times import to_times as to_times

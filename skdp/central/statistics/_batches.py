@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -14,7 +15,9 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from skdp._arrays import Indices, Integers, Mask
-from skdp.base import check_same_order, name_declared
+from skdp.base import check_same_order, name_declared, to_single_column
+from skdp.central.statistics._calibrated_noise import warn_user
+from skdp.central.statistics._times import convert_times
 from skdp.domain import Categories
 from skdp.readers import LargeTable, ValueCounts
 from skdp.tables import (
@@ -66,6 +69,8 @@ class Batches:
     # The number of rows of each person, before rows were excluded; None without persons, or
     # if the estimator does not release the fraction of excluded rows.
     rows_by_person: Integers | None = None
+    # The types of columns of times in an engine, which are read as numbers of days.
+    times: Mapping[Any, str] = field(default_factory=dict)
     # The categories of columns whose values are found, not declared.
     found: Mapping[Any, Categories] = field(default_factory=dict)
 
@@ -98,6 +103,12 @@ class Batches:
         """Return True for columns with a boolean dtype."""
         return np.array([type_of_column(x) == "boolean" for x in self.table.columns])
 
+    def convert_times(self, times: Mapping[Any, str]) -> Batches:
+        """Read columns of times as numbers of days."""
+        if not times:
+            return self
+        return replace(self, table=convert_times(self.table, times), times=times)
+
     def add_found(self, declared: Any) -> Any:
         """Add the categories that are found to the declared values of a parameter."""
         if not self.found:
@@ -111,13 +122,19 @@ class Batches:
         sums = sums_of(self.table)
         if self.large is None:
             return sums
-        return self.large.add_up(self.names, RowSums(sums_of, sums))
+        return self.large.add_up(self.names, self._sum_up(sums_of, sums))
+
+    def _sum_up(self, sums_of: SumsOf, sums: Sequence[Any]) -> RowSums:
+        """Return sums over the rows of a large table, with numbers of days for columns of times."""
+        return RowSums(partial(_sum_days, sums_of, self.times), sums)
 
     def count_values(self, values_of: SumsOf) -> ValueCounts:
         """Count pairs of integers over all rows."""
         (counts,) = values_of(self.table)
         if self.large is not None:
-            counts = self.large.count_values(self.names, RowSums(values_of, [counts]))
+            counts = self.large.count_values(
+                self.names, self._sum_up(values_of, [counts])
+            )
         return counts
 
     def count_texts(self, texts_of: SumsOf) -> list[Counter[str | None]]:
@@ -126,6 +143,11 @@ class Batches:
         if self.large is None:
             return counts
         return self.large.count_texts(self.names, RowSums(texts_of, counts))
+
+
+def _sum_days(sums_of: SumsOf, times: Mapping[Any, str], table: Table) -> list[Any]:
+    """Compute sums over the rows of a table with numbers of days for columns of times."""
+    return sums_of(convert_times(table, times) if times else table)
 
 
 def select_columns(table: Table, names: Sequence[Any]) -> Table:
@@ -293,3 +315,37 @@ def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
             f"X must have further columns besides `{parameter}`={name!r}, got none."
         )
     return frame.drop(name).to_native(), frame.select(name).to_native()
+
+
+def append_weights(table: Table, sample_weight: Any) -> Table:
+    """Append the weights of rows, which may be None, to a table as its last column."""
+    if sample_weight is None:
+        return table
+    check_same_order(table.native, sample_weight, "sample_weight")
+    weights = to_single_column(sample_weight, "sample_weight")
+    (column,) = weights.columns
+    if isinstance(column, np.ndarray) and infer_dtype(column) == "string":
+        raise TypeError(
+            "`sample_weight` must be numbers, got text. Convert it to floats."
+        )
+    dtypes: Any = getattr(sample_weight, "dtypes", ())
+    if "object" in map(str, np.ravel(dtypes)):
+        warn_user(
+            "`sample_weight` has dtype object: values that are not numbers count as "
+            "0, because an error would reveal them. Convert it to floats",
+            "guide/curator_statistics#weights",
+        )
+    if len(column) != len(table.columns[0]):
+        # The numbers of rows are private.
+        raise ValueError("`sample_weight` must have one weight for each row of X.")
+    (name,) = weights.names
+    if not is_frame(sample_weight):
+        name = "sample_weight"
+    while name in table.names:
+        name += "_"
+    return Table(
+        (*table.names, name),
+        (*table.columns, column),
+        table.native,
+        has_dtypes=table.has_dtypes,
+    )
