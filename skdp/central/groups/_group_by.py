@@ -970,7 +970,8 @@ class DPGroupBy(WeightedStatistic):
         if self._codes is not None:
             groups = self._find_totals()
             sums = np.zeros((self._n_groups, *cells.shape[1:]), cells.dtype)
-            np.add.at(sums, groups, cells)
+            # NumPy reads beyond the end of a shorter array of one dimension.
+            np.add.at(sums, groups, np.broadcast_to(cells, (len(groups), *cells.shape)))
             return sums
         sizes = [size - 1 for size in self._domain.sizes]
         table = cells.reshape(*sizes, *cells.shape[1:])
