@@ -77,7 +77,8 @@ class DPLinkedSynthesizer(CentralEstimator):
         Public values of the columns of all tables, except the column `person`. Open ends of an `Interval`, and columns
         with a dtype of numbers that `domain` omits, are found with a part of the budget. Constraints and derived
         columns of an event may also read columns of its person. ``"count(ward == 'birth') <= 1"`` limits the number of
-        such events of a person, and a smallest number above 0 requires events of each person.
+        such events of a person, and a smallest number above 0 requires events of each person. ``"last(died == 'yes')"``
+        and ``"first(state == 'admitted')"`` require `order_by`: nothing follows or precedes such an event.
     person : column name
         Column of every table that identifies the person. Synthetic people have new ids 0, 1, 2 and so on.
     order_by : column name, optional

@@ -110,19 +110,22 @@ def test_number_of_last_events_is_kept(order_by):
     visits["day"] = visits.groupby("id")["day"].transform("min") + visits.groupby("id").cumcount() * 7
     is_last = ~visits["id"].duplicated(keep="last")
     visits["died"] = np.where(is_last & (rng.random(len(visits)) < 0.1), "yes", "no")
-    columns = {"died": ["yes", "no"], "day": Interval(0, 400)}
+    # Bins of scores have numbers of last and of other events.
+    visits["score"] = np.where(is_last & (rng.random(len(visits)) < 0.2), 9, rng.integers(0, 8, len(visits)))
+    columns = {"died": ["yes", "no"], "day": Interval(0, 400), "score": Interval([0, 5, 10])}
     if order_by == "row":
         visits = visits.drop(columns="day")
         columns.pop("day")
     else:
         visits = visits.drop(columns="row")
-    domain = Domain.from_toml(Domain(columns, constraints=["last(died == 'yes')"]).to_toml())
+    domain = Domain.from_toml(Domain(columns, constraints=["last(died == 'yes')", "last(score > 7)"]).to_toml())
     model = fit(tables=(people, visits), columns=domain, order_by=order_by, epsilon=4.0)
     _, events = model.sample()
     is_death = events["died"] == "yes"
-    assert not events["id"].duplicated(keep="last")[is_death].any()
+    assert not events["id"].duplicated(keep="last")[is_death | (events["score"] > 7)].any()
     assert is_death.sum() == pytest.approx((visits["died"] == "yes").sum(), rel=0.2)
-    assert model.constraint_quality_["forbidden"].tolist() == [0]
+    quality = model.constraint_quality_["forbidden"]
+    assert quality.iloc[0] == 0 < quality.iloc[1]
     assert "died, n_events" in model.link_quality_.index.get_level_values(1)
 
 

@@ -98,6 +98,16 @@ def test_rows_keep_rare_values_of_true_rules(hospital, epsilon):
     assert {("sex", "ward"), ("age", "ward"), ("age", "kin"), ("kin", "days")} <= measured
 
 
+def test_rows_keep_rare_values_in_bins_with_few_valid_numbers(hospital):
+    rows = hospital[0].merge(hospital[1], on="id").drop(columns=["id", "day"])
+    columns = {name: COLUMNS[name] for name in rows}
+    columns |= {"age": Interval([0, 40, 95]), "days": Interval([0, 8, 30])}
+    domain = Domain(columns, constraints=RULES)
+    drawn = DPMarginalSynthesizer(8.0, delta=1e-6, domain=domain, random_state=0).fit(rows).sample()
+    assert domain.check_constraints(drawn).all()
+    assert np.abs(count_rare(drawn) / count_rare(rows) - 1).max() < 0.2
+
+
 @pytest.mark.parametrize(
     "rule",
     [
