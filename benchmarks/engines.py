@@ -17,6 +17,9 @@ column for estimates, tallies and histograms, of each pair of columns in DuckDB 
 columns for privatization. `peak_megabytes` and `peak_megabytes_of_query` are the largest memory of both processes on
 Linux. The command `synthesize` also writes as many synthetic rows, and "discovery" is `discover_domain` of five columns
 of text, compared with a GROUP BY of each.
+
+The task "groups" has statistics of groups of tables in memory, of 1 million rows, and of 100,000 rows for "medians of
+1,000 groups". `relative_time` compares them with the same statistics of pandas, without privacy.
 """
 
 from __future__ import annotations
@@ -497,6 +500,94 @@ def run_command(work: str, folder: Path) -> None:
         raise SystemExit(1)
 
 
+# Groups in memory.
+
+
+class Groups:
+    """Rows in memory with texts of skewed and of 20 values, numbers of groups, and amounts."""
+
+    def __init__(self, n_rows: int) -> None:
+        import pandas as pd
+
+        rng = np.random.default_rng(0)
+        shops = np.array([f"shop {number:05d}" for number in range(20_000)])
+        self.frame = pd.DataFrame(
+            {
+                "shop": shops[np.minimum(rng.zipf(1.3, n_rows), len(shops)) - 1],
+                "region": shops[rng.integers(0, 20, n_rows)],
+                "group": rng.integers(0, 10_000, n_rows),
+                "amount": rng.lognormal(3, 1, n_rows),
+            }
+        )
+
+
+def time_groups(
+    by: str,
+    statistics: list[str],
+    n_groups: int,
+    table: Groups,
+    epsilon: float,
+    seed: int,
+) -> dict[str, float]:
+    """Time statistics of declared groups."""
+    from skdp import DPGroupBy
+
+    frame = table.frame[[by, "amount"]]
+    if by == "group":
+        frame = frame[frame["group"] < n_groups]
+        keys: Any = range(n_groups)
+    else:
+        keys = sorted(frame[by].unique())
+    groups = DPGroupBy(
+        epsilon,
+        by=by,
+        keys={by: keys},
+        statistics=statistics,
+        bounds={"amount": (0.0, 10_000.0)},
+        random_state=seed,
+    )
+    return compare_times(
+        partial(groups.fit, frame),
+        lambda: frame.groupby(by)["amount"].agg(statistics),
+    )
+
+
+def time_found_keys(
+    dtype: str, table: Groups, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time the counts of keys that are found in a column of text of a dtype."""
+    import pyarrow
+
+    from skdp import DPGroupBy
+
+    column = table.frame["shop"].astype("str" if dtype == "dictionary" else dtype)
+    rows: Any = column.to_frame()
+    if dtype == "dictionary":
+        encoded = pyarrow.array(column.tolist()).dictionary_encode()
+        rows = pyarrow.table({"shop": encoded})
+    groups = DPGroupBy(
+        epsilon,
+        delta=1e-6,
+        by="shop",
+        keys="auto",
+        statistics="count",
+        random_state=seed,
+    )
+    return compare_times(partial(groups.fit, rows), column.value_counts)
+
+
+GROUP_METHODS: dict[str, Any] = {
+    f"found keys, {dtype}": partial(time_found_keys, dtype)
+    for dtype in ("object", "str", "dictionary")
+}
+GROUP_METHODS |= {
+    "count and mean of 20 groups": partial(
+        time_groups, "region", ["count", "mean"], 20
+    ),
+    "medians of 1,000 groups": partial(time_groups, "group", ["median"], 1_000),
+    "medians of 10,000 groups": partial(time_groups, "group", ["median"], 10_000),
+}
+
 CALLS = {"tally": time_tally, "privatize": time_privatize, "histogram": time_histogram}
 METHODS = {
     f"{name}, {engine}": partial(call, engine)
@@ -517,6 +608,16 @@ TASKS = {
         keep_scores,
         (2.0,),
         1,
+    ),
+    "groups": Task(
+        lambda quick: {
+            f"{n_rows:,} rows": partial(Groups, n_rows)
+            for n_rows in ((10_000,) if quick else (1_000_000,))
+        },
+        GROUP_METHODS,
+        keep_scores,
+        (1.0,),
+        4,
     ),
     "large files": Task(
         lambda quick: {
