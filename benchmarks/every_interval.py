@@ -778,13 +778,16 @@ RELEASES = {
     "logistic, amounts": Release(
         ("DPLogisticRegression.summary",),
         measure_amounts,
-        [(5_000, {"bound": 2e5}), (10_000, {"bound": 2e5}), (5_000, {"bound": 1e6})],
+        [
+            *[(n, {"bound": 1e6}) for n in (1_000, 1_500, 2_000, 5_000)],
+            *[(n, {"bound": 2e5}) for n in (5_000, 10_000)],
+        ],
         (1.0, 2.0),
     ),
     "logistic, narrow column": Release(
         ("DPLogisticRegression.summary",),
         measure_narrow_column,
-        [(3_000, {"bound": 30})],
+        [(n, {"bound": 30}) for n in (1_000, 1_500, 2_000, 3_000)],
         (1.0, 4.0),
     ),
     "linear": Release(

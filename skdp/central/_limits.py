@@ -705,8 +705,12 @@ class Tail:
             thresholds = bound_noise(width, evidence[width - 1 :]) * self.scale
             clear = np.flatnonzero(sums[width:] - sums[:-width] > thresholds)
             if clear.size:
-                # Each range is represented by its first cell, because the records may be in it.
-                last = max(last, int(clear[-1]))
+                # Each range is represented by the first cell of its half with most records,
+                # because they may be in it.
+                first, half = int(clear[-1]), max(width // 2, 1)
+                parts = sums[first : first + width + 1]
+                halves = parts[half:] - parts[:-half]
+                last = max(last, first + int(np.argmax(halves)))
         reach = 2 * self.cells_per_octave
         while last >= 0:
             counts = self.counts[last + 1 : last + 1 + reach]

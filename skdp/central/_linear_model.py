@@ -37,15 +37,14 @@ from skdp.central._rows import (
     NoisyProducts,
     Rows,
     WeightedRows,
-    bound_products,
     choose_residual_limit,
     count_by_size,
     explain_dependence,
     explain_noise,
     find_gain,
     find_widths,
+    plan_product_noise,
     shrink_jointly,
-    to_row_units,
     warn_of_few_rows,
     warn_of_weak_effects,
     whiten,
@@ -56,7 +55,7 @@ from skdp.central._supervised import (
     declare_indicators,
     parse_all_ends,
 )
-from skdp.central._widths import MIN_EVIDENCE, plan_scale_search
+from skdp.central._widths import plan_scale_search
 from skdp.central.statistics import Batches, Noise, append_weights, to_float, warn_user
 from skdp.domain import Domain
 from skdp.privacy import (
@@ -92,6 +91,10 @@ PRODUCTS = Fraction(3, 10)
 # Quantile of the lowest level of intervals that are given: 0.95.
 MAX_QUANTILE = NORMAL.quantile(0.95)
 
+# Smallest certainty of a second derivative, in standard deviations: a column that is 0 up to
+# noise has an interval, which is a ratio of noise and hence wrong, in 1 of 200 fits.
+MIN_CERTAINTY = NORMAL.quantile(0.99)
+
 # Parts of the remaining budget for the gradients of each step, in twentieths. The estimate
 # is the mean of the steps that have the last limit of the residuals. Without a delta, two
 # gradients with half of a budget have twice the variance of one gradient with all of it.
@@ -101,11 +104,29 @@ GRADIENTS = (1, 2, 5, 12)
 class Linearization(NamedTuple):
     """Errors of the second derivatives with which coefficients follow from a gradient by a Newton step."""
 
+    # Shrunk toward expected ones, and as they were measured.
     products: NoisyProducts
+    measured: NoisyProducts
     inverse: Floats
     step: Floats
+    # The change of second derivatives along the step, see `find_change`.
+    change: Floats
     # The largest norm of a row.
     longest: float
+    # The products of columns, by which these were scaled, and their part that was added because
+    # of noise, see `WeightedRows`.
+    squares: Floats
+    uncertainty: Floats
+
+    def find_certainty(self, contrast: Floats) -> float:
+        """Return the certainty that columns vary in the direction of a contrast, in standard deviations."""
+        weights = self.inverse @ contrast
+        noise = self.measured.square_error * float(weights @ weights)
+        measured = float(weights @ self.measured.sums @ weights) / noise
+        # The noise of the covariances is independent of the noise of the second derivatives.
+        added = max(float(weights @ self.uncertainty @ weights), 2.0**-1000)
+        excess = float(weights @ self.squares @ weights) / added - 1
+        return measured / math.sqrt(2) + excess * math.sqrt(len(weights) - 1) / 2
 
     def find_changes(
         self, contrast: Floats, direction: Floats
@@ -114,10 +135,11 @@ class Linearization(NamedTuple):
 
         The coefficients move by `direction` if the contrast increases by 1.
         """
-        weights = self.inverse @ contrast
+        vectors = np.column_stack([self.inverse @ contrast, self.step, direction])
+        weights, step, moved = (self.change.T @ vectors).T
         slope, curvature = (
-            float(weights @ self.products.find_covariance(step, direction) @ weights)
-            for step in (self.step, direction)
+            float(weights @ self.products.find_covariance(each, moved) @ weights)
+            for each in (step, moved)
         )
         # If no logit changes by more than r, a second derivative changes by at most the factor
         # e**r (F. Bach, 2010), and the mean of those along the step by a factor between about
@@ -151,10 +173,11 @@ class Inference(NamedTuple):
         )
         if self.linearization is None or not noise + sampling:
             return noise, sampling, 0.0, 0.0
+        if self.linearization.find_certainty(contrast) < MIN_CERTAINTY:
+            return noise, sampling, 0.0, math.inf
         direction = direction / (noise + sampling)
-        changes = self.linearization.find_changes(contrast, direction)
-        added, slope, curvature = changes
-        return noise + added, sampling, slope, curvature
+        added, *changes = self.linearization.find_changes(contrast, direction)
+        return noise + added, sampling, changes[0], changes[1]
 
 
 class Units(NamedTuple):
@@ -185,7 +208,6 @@ class LinearModel(SupervisedStatistic):
     _requires_rows = True
     _finds_limits = True
     _finds_limits_within = True
-    _min_evidence = MIN_EVIDENCE
 
     fit_intercept: bool
     max_weight: float | None
@@ -265,8 +287,9 @@ class LinearModel(SupervisedStatistic):
         self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
     ) -> Any:
         """Plan the search of open ends, and of ends that are too wide; indicators need none."""
-        evidence = self._min_evidence if self._finds_limits_within else None
-        return plan_scale_search(names, bounds, budget, self.n_features_in_, evidence)
+        return plan_scale_search(
+            names, bounds, budget, self.n_features_in_, within=self._finds_limits_within
+        )
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         return self._plan_rows(rows, budget, bounds, bounds)
@@ -413,29 +436,18 @@ class TargetRows:
 
     def product_noise(self, fraction: Fraction) -> Noise:
         """Return the noise of sums of products of all pairs of columns and the constant, for a part of the budget."""
-        largest = math.isqrt(self.rows.square) + 1
-        square = bound_products(self.rows.square, largest)
-        n_pairs = self.n_inputs * (self.n_inputs + 1) // 2
-        return self._bound_noise(fraction, UNIT**2, n_pairs, square)
+        budget = self.budget * fraction
+        if budget.kind != "epsilon":
+            return plan_product_noise(budget.mu_squared, self.rows.square)
+        return Noise.joint(budget, UNIT**2, self.n_inputs * (self.n_inputs + 1) // 2)
 
     def gradient_noise(self, part: int) -> Noise:
         """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENTS`."""
         remaining = 1 - PRODUCTS - SCORES - sum(COUNTS)
-        return self._bound_noise(
-            remaining * part / sum(GRADIENTS),
-            UNIT**2,
-            self.n_inputs,
-            self.rows.square * UNIT**2,
-        )
-
-    def _bound_noise(
-        self, fraction: Fraction, largest: int, n_sums: int, square: int
-    ) -> Noise:
-        """Return the noise of sums that a row changes by at most `largest` each, with a squared norm of `square`."""
-        budget = self.budget * fraction
-        if budget.kind == "epsilon":
-            return Noise.joint(budget, largest, n_sums)
-        return Noise.gaussian(budget.mu_squared, square)
+        budget = self.budget * (remaining * part / sum(GRADIENTS))
+        if budget.kind != "epsilon":
+            return Noise.gaussian(budget.mu_squared, self.rows.square * UNIT**2)
+        return Noise.joint(budget, UNIT**2, self.n_inputs)
 
     def fit(
         self,
@@ -471,7 +483,9 @@ class TargetRows:
             error = to_float(max(noise.std, Fraction(1))) / UNIT**2
             # The noise of the products is multiplied by the distance from the solution.
             distance = max(distance, float(change @ change))
-            variance = (limit * error) ** 2 + products.error**2 * distance
+            variance = (
+                limit * error
+            ) ** 2 + products.noise_norm**2 / self.n_inputs * distance
             # The mean of the results, weighted by their precision.
             precision += 1 / variance
             weight = 1 / (variance * precision)
@@ -505,15 +519,14 @@ class TargetRows:
         `penalties`, (n_columns,), are for the columns before these were multiplied by `axes`.
         """
         noise = self.product_noise(PRODUCTS)
-        sums = self.rows.measure_products(self.rows.factors, noise, source)
-        # Rounding of values to integers causes errors of up to one step.
-        error = to_row_units(max(noise.std, Fraction(1)))
+        products = self.rows.measure_products(self.rows.factors, noise, source)
+        sums = products.sums
         # A larger penalty would exceed the precision of floats.
-        largest = max(float(np.diag(sums).max()), error)
+        largest = max(float(np.diag(sums).max()), products.error)
         penalties = np.minimum(penalties, 2.0**30 * largest)
         penalties = block_diag(axes.T * penalties @ axes, 0.0)
         n_rows = max(float(sums[-1, -1]) * (UNIT / self.rows.constant) ** 2, 1.0)
-        return NoisyProducts(sums, error, penalties), n_rows
+        return replace(products, penalties=penalties), n_rows
 
     def _find_residuals(self, coefficients: Floats) -> Floats:
         """Return the residuals of all shortened rows, (n_rows,), each of which depends on one row only."""
@@ -569,8 +582,7 @@ class TargetRows:
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
         factors = self.rows.factors * np.abs(clipped) / UNIT
         noise = self.product_noise(SCORES)
-        scores = self.rows.measure_products(factors, noise, source)
-        return NoisyProducts(scores, to_row_units(noise.std))
+        return self.rows.measure_products(factors, noise, source)
 
 
 def clip_residuals(residuals: Floats, limit: float) -> Floats:
@@ -699,7 +711,7 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
             support = min(products.eigen[0][0], expected) / products.noise_norm
             reason = explain_dependence(products, units.axes, names, expected)
             if not reason:
-                is_noise = products.sums[-1, -1] < 5 * products.error
+                is_noise = products.sums[-1, -1] < 5 * products.square_error
                 few = "rows" if is_noise else ""
                 reason = explain_noise(support, MIN_SUPPORT, few=few)
                 if budget.kind == "epsilon" and n_rows > 3 * products.error:
@@ -851,7 +863,7 @@ class DPLinearRegression(_LinearRegression):
     >>> model.coef_.round(1), round(model.score(X, y), 1)
     (array([ 2., -1.]), 1.0)
     >>> model.coef_std_error_.round(3)
-    array([0.006, 0.007])
+    array([0.007, 0.006])
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
     x1, target, NOT SECURE: ...
@@ -891,13 +903,9 @@ class DPRidge(_LinearRegression):
     delta : float, default=0.0
         Failure probability for a numeric `epsilon`; 0 for pure privacy, as in `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
-        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are clipped, in `fit`
-        and in predictions. An end that is None, such as in (0, None), is found with up to a third of the budget; None
-        alone finds all ends. If most values are in an eighth of the bounds, narrower ones are found, with up to a
-        quarter of the budget.
+        Bounds of the columns, from public knowledge, as in `DPLinearRegression`.
     target_bounds : pair of float, or Domain, optional
-        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. An end that is
-        None is found, and a scale between bounds that are far too wide.
+        The smallest and largest value of the target, from public knowledge, as in `DPLinearRegression`.
     alpha : float, default=1.0
         The penalty of squared coefficients in the units of the columns, as in
         scikit-learn's `Ridge`, finite and >= 0.
@@ -906,8 +914,7 @@ class DPRidge(_LinearRegression):
     max_weight : float, optional
         The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person, as in `DPLinearRegression`.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -924,8 +931,7 @@ class DPRidge(_LinearRegression):
     intercept_std_error_ : float
         Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns, to which `fit` and predictions clip values, and, last, of the target. Bounds that are
-        found are four times as wide as the limits of most values.
+        The bounds of the columns, to which `fit` and predictions clip values, and, last, of the target.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -955,7 +961,7 @@ class DPRidge(_LinearRegression):
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
     [ 2. -1.]
-    [ 1.2 -0.6]
+    [ 1.3 -0.6]
     """
 
     def __init__(

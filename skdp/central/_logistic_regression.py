@@ -35,18 +35,20 @@ from skdp.central._linear_model import (
     weigh_rows,
 )
 from skdp.central._rows import (
+    PAIR_FACTOR,
     UNIT,
     Curvature,
     NoisyProducts,
     Rows,
     WeightedRows,
-    bound_products,
     choose_limit,
     explain_dependence,
     explain_noise,
+    find_change,
     find_widths,
     invert,
     move_sums,
+    plan_product_noise,
     shrink_jointly,
     to_row_units,
     warn_of_weak_effects,
@@ -72,6 +74,11 @@ MAX_LOGIT = 16
 # (`INFORMATION`) and for sums of squared gradients (`SCORES`).
 COUNTS, SIZES = Fraction(1, 64), Fraction(1, 64)
 INFORMATION, SCORES = Fraction(1, 8), Fraction(1, 32)
+
+# With few rows, this fraction of second derivatives, ``(MIN_ROWS / mu / n)**2``, is larger. An
+# indicator of a 20th of the rows, shortened to the norm R, has a second derivative of about
+# ``n / 20 * R**2 / 5``, which is then 5 standard deviations of its noise.
+MIN_ROWS, MAX_INFORMATION = 160, Fraction(1, 2)
 
 # Fraction of the budget for measuring second derivatives before each of the first five
 # steps. For two classes, it is a part of `INFORMATION`: if a step needs no measurement, or
@@ -204,6 +211,12 @@ def to_logits(products: Floats) -> Logits:
     np.maximum(logits, -MAX_LOGIT * LOGIT_UNIT, out=logits)
     np.minimum(logits, MAX_LOGIT * LOGIT_UNIT, out=logits)
     return logits.astype(np.int16)
+
+
+def choose_information(n_rows: float, mu_squared: Fraction) -> Fraction:
+    """Choose the fraction of the budget for sums of second derivatives, in steps of a 64th."""
+    wanted = (MIN_ROWS / Fraction(max(n_rows, 1.0))) ** 2 / mu_squared
+    return Fraction(round(64 * min(max(wanted, INFORMATION), MAX_INFORMATION)), 64)
 
 
 def find_smaller(logits: Logits) -> Floats:
@@ -364,7 +377,7 @@ class Descent:
         error `error`.
         """
         products = [
-            NoisyProducts(sums, 0.0, constraint=self.constraint)
+            NoisyProducts(sums, 0.0, 0.0, constraint=self.constraint)
             for sums in curvature.sums
         ]
         changes = [one.inverse @ g for one, g in zip(products, gradient.T, strict=True)]
@@ -401,8 +414,8 @@ class Descent:
         units = 4 * curvature.sums[:, -1, -1] / (self.n_rows * self.constant**2)
         if self.loss.n_outputs == 1:
             units[0] = 2 * bound_smaller(coefficients[:, 0], self.rows.squares)
-        noise = self._product_noise(self.rows.square, mu_squared)
-        norm = math.sqrt(len(coefficients)) * to_row_units(noise.std) / 4
+        noise = plan_product_noise(mu_squared, self.rows.square)
+        norm = math.sqrt(len(coefficients)) * to_row_units(noise.std) / 4 / PAIR_FACTOR
         scaled = curvature.sums / units[:, np.newaxis, np.newaxis]
         if norm > MAX_EARLY_NOISE * float(np.median(np.linalg.eigvalsh(scaled[0]))):
             return curvature
@@ -410,37 +423,25 @@ class Descent:
         if self.loss.n_outputs == 1:
             relative = find_smaller(logits) / (units[0] / 2)
             factors = factors * np.sqrt(np.minimum(relative, 1.0))
-        measured = self._measure_quarter(factors, noise, source)
+        measured = self.rows.measure_products(factors, noise, source, 1 / 4)
         sums = [
             measured.shrink_toward(one).sums * unit
             for one, unit in zip(scaled, units, strict=True)
         ]
         return replace(curvature, sums=np.stack(sums))
 
-    def _product_noise(self, square: int, mu_squared: Fraction) -> Noise:
-        """Return the noise of sums of products of rows with a norm of at most the root of `square`."""
-        square = bound_products(square, math.isqrt(square) + 1)
-        return Noise.gaussian(mu_squared, square)
-
-    def _measure_quarter(
-        self, factors: Floats, noise: Noise, source: ByteSource
-    ) -> NoisyProducts:
-        """Measure weighted sums of products of rows; `factors`, (n_rows,), are twice the roots of the weights."""
-        sums = self.rows.measure_products(factors, noise, source) / 4
-        error = to_row_units(noise.std) / 4
-        return NoisyProducts(sums, error, constraint=self.constraint)
-
     def infer(
-        self, steps: Steps, mu_squared: Fraction, source: ByteSource
+        self, steps: Steps, mu_squared: Fraction, part: Fraction, source: ByteSource
     ) -> tuple[Inference, NoisyProducts]:
         """Infer the coefficients of two classes by noisy steps, and measurements at their mean coefficients.
 
-        `mu_squared` is the whole budget of `fit`. Also return the second derivatives there.
+        `mu_squared` is the whole budget of `fit`, of which `part` is for second derivatives. Also return these.
         """
-        information, scores = self._measure(steps, mu_squared, source)
+        information, scores = self._measure(steps, mu_squared, part, source)
         (mean,), (gradient,), error = steps.mean.T, steps.gradient.T, steps.error
         expected = steps.curvature.move(steps.mean).sums[0]
-        uncertainty = block_diag(self.rows.uncertainty, 0)
+        squares, added = self.rows.squares, block_diag(self.rows.uncertainty, 0)
+        uncertainty = np.linalg.solve(squares, added).T
         # A minimum of the eigenvalues would be certain. It is for expected second derivatives
         # only, which change with the coefficients: from the mean to the middle of the Newton
         # step, and to its end.
@@ -455,19 +456,18 @@ class Descent:
         step = -inverse @ gradient
         sampling = move_sums(scores.sums, start, end)
         inverse = invert(move_sums(shrunk.sums, start, end), self.constraint)
-        # The error of the second derivatives is multiplied by the step.
-        noise = error**2 * np.eye(len(mean)) + shrunk.find_covariance(step, step)
+        # The error of the second derivatives changes with them, and is multiplied by the step.
+        change = find_change(start, middle)
+        moved = change.T @ step
+        noise = change @ shrunk.find_covariance(moved, moved) @ change.T
+        noise += error**2 * np.eye(len(mean))
         longest = math.sqrt(self.rows.square) / UNIT
-        inference = Inference(
-            mean + step,
-            inverse @ noise @ inverse,
-            inverse @ sampling @ inverse,
-            Linearization(shrunk, inverse, step, longest),
-        )
-        return inference, information
+        errors = shrunk, information, inverse, step, change, longest, squares, added
+        covariances = inverse @ noise @ inverse, inverse @ sampling @ inverse
+        return Inference(mean + step, *covariances, Linearization(*errors)), information
 
     def _measure(
-        self, steps: Steps, mu_squared: Fraction, source: ByteSource
+        self, steps: Steps, mu_squared: Fraction, part: Fraction, source: ByteSource
     ) -> tuple[NoisyProducts, NoisyProducts]:
         """Measure sums of second derivatives, and of products of gradients, at the mean coefficients of steps."""
         rows = self.rows
@@ -491,11 +491,12 @@ class Descent:
         )
         largest = np.sqrt(square / (squares + constant)) * (1 - 2.0**-40)
         factors = np.minimum(factors, largest)
-        noise = self._product_noise(square, mu_squared * INFORMATION - steps.spent)
-        information = self._measure_quarter(factors, noise, source)
+        noise = plan_product_noise(mu_squared * part - steps.spent, square)
+        information = rows.measure_products(factors, noise, source, 1 / 4)
+        information = replace(information, constraint=self.constraint)
         factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
-        noise = self._product_noise(rows.square, mu_squared * SCORES)
-        return information, self._measure_quarter(factors, noise, source)
+        noise = plan_product_noise(mu_squared * SCORES, rows.square)
+        return information, rows.measure_products(factors, noise, source, 1 / 4)
 
     def explain(
         self,
@@ -519,7 +520,7 @@ class Descent:
         if min_class <= 0:
             return explain_noise(0.0, 1.0, few="rows of the rarer class")
         # The sum of the smaller probabilities of the rows, at most, up to noise.
-        n_uncertain = float(information.sums[-1, -1]) + 2 * information.error
+        n_uncertain = float(information.sums[-1, -1]) + 2 * information.square_error
         n_uncertain *= 2 / self.constant**2
         is_certain = n_uncertain < min_class / 5
         # Effects of the columns on logits, in standard deviations.
@@ -771,11 +772,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     large, and rows with confident predictions contribute half of the information ([5]_). If the model is misspecified,
     it fits rows with uncertain predictions better than maximum likelihood does.
 
-    For two classes, 11/64 of mu**2 are used for noisy sums of second derivatives, including those before steps, and of
-    squared gradients. `summary` computes intervals from these sums and the noisy gradients ([3]_): those values of a
-    coefficient that the noisy gradient and the noisy second derivatives do not exclude. A coefficient has no interval
-    if the second derivative in its direction may be noise. `coef_` is shrunk in proportion to the noise. `fit` warns if
-    the noise exceeds the effects of the columns.
+    For two classes, 11/64 of mu**2, or up to 35/64 with few rows, are used for noisy sums of second derivatives,
+    including those before steps, and of squared gradients. `summary` computes intervals from these sums and the noisy
+    gradients ([3]_): those values of a coefficient that the noisy gradient and the noisy second derivatives do not
+    exclude. A coefficient has no interval if the second derivative in its direction may be noise. `coef_` is shrunk in
+    proportion to the noise. `fit` warns if the noise exceeds the effects of the columns.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``person``, the people are public, and a ledger must
@@ -829,9 +830,6 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     classes_: NDArray[Any]
     domain_: Domain
     _default_delta = 1e-6
-    # Counts of sizes scale most columns, too. With the evidence of linear models, 6 in place of 3
-    # of 258 fits of real tables at epsilon 1 were worse than a constant without a warning.
-    _min_evidence = 8.0
 
     def __init__(
         self,
@@ -972,10 +970,13 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
                 mu_squared - early, early, source
             ).curvature.coefficients
         else:
-            mu_squared -= (SIZES + INFORMATION + SCORES) * budget.mu_squared
+            part = choose_information(descent.n_rows, budget.mu_squared)
+            mu_squared -= (SIZES + part + SCORES) * budget.mu_squared
             steps = descent.run(mu_squared, early, source)
             coefficients = steps.curvature.coefficients
-            inference, information = descent.infer(steps, budget.mu_squared, source)
+            inference, information = descent.infer(
+                steps, budget.mu_squared, part, source
+            )
             reason = descent.explain(
                 steps,
                 inference,

@@ -40,14 +40,37 @@ def to_row_units(number: int | Fraction) -> float:
     return to_float(number) / UNIT**2
 
 
-def add_product_noise(sums: Integers, noise: Noise, source: ByteSource) -> Floats:
+# Factors of squares and of products of two columns before Gaussian noise is added.
+SQUARE_FACTOR, PAIR_FACTOR = 5, 7
+
+
+def plan_product_noise(mu_squared: Fraction, square: int) -> Noise:
+    """Return Gaussian noise of sums of products, multiplied by their factors, of rows with a squared norm of `square`.
+
+    The noise of products of two columns has about half of the variance of the noise of squares.
+    """
+    # The sum of 25 x_i**4 and of 49 (x_i x_j)**2 over i < j is at most 25 |x|**4, because
+    # 49 < 2 * 25.
+    return Noise.gaussian(mu_squared, (SQUARE_FACTOR * square) ** 2)
+
+
+def add_product_noise(
+    sums: Integers,
+    noise: Noise,
+    source: ByteSource,
+    factors: tuple[int, int] = (1, 1),
+) -> Floats:
     """Add one draw of noise to each pair of a symmetric matrix of sums of products; return units of `UNIT`**2.
 
-    Both entries of a pair get the same noise.
+    Both entries of a pair get the same noise. The sums of squares and of products of two columns are multiplied by
+    `factors` before noise is added.
     """
     pairs = np.triu_indices(len(sums))
+    scales = np.where(pairs[0] == pairs[1], *factors)
     noisy = np.zeros(sums.shape)
-    noisy[pairs] = noise.add_floats(source, sums[pairs]) / UNIT**2
+    # Python's integers do not overflow.
+    exact = sums[pairs].astype(object) * scales
+    noisy[pairs] = noise.add_floats(source, exact) / (scales * UNIT**2)
     return noisy + np.triu(noisy, 1).T
 
 
@@ -79,6 +102,8 @@ class Rows:
     largest: int | Integers = UNIT
     # The square of a norm that most rows do not exceed: that of a row of values up to `UNIT`.
     usual_square: int = 0
+    # True for columns with the bounds (0, 1), which may be indicators; (n_columns,).
+    is_indicator: Mask | bool = False
 
     @classmethod
     def of(
@@ -120,7 +145,10 @@ class Rows:
             positions[block] = np.clip(values, lows, highs, out=values)
         square = int((largest**2).sum())
         usual_square = int((np.minimum(largest, UNIT) ** 2).sum())
-        return cls(positions, codes, square, starts, units, largest, usual_square)
+        is_indicator = (bounds == [0, 1]).all(axis=1)
+        return cls(
+            positions, codes, square, starts, units, largest, usual_square, is_indicator
+        )
 
     @property
     def n_columns(self) -> int:
@@ -270,7 +298,7 @@ def find_gain(
     )
     slopes = 2 * values * (2 - factors) * components
     gain -= 2 * float((values * factors * variances).sum())
-    gain -= 2 * products.error * float(components @ components)
+    gain -= 2 * products.square_error * float(components @ components)
     return gain - math.sqrt(float((slopes**2 * variances).sum()))
 
 
@@ -295,6 +323,13 @@ def warn_of_few_rows(n_rows: float, error: float) -> bool:
         )
     return is_noise
 
+
+# Largest distance of 0 or 1 from the mean of an indicator, in standard deviations, without more
+# noise than other columns. A rare indicator with the same standard deviation as other columns
+# has the longest rows, which would be shortened or would determine the noise of all columns.
+# At 1.8 to 3.5, the errors of two columns are about equal: the noise of all coefficients together
+# is smallest if no column has longer values than the others (M. J. Todd, 2016, chapter 1).
+MAX_REACH = 2.5
 
 # Number of limits of the norm that `choose_limit` compares.
 _N_NORMS = 24
@@ -367,8 +402,8 @@ def whiten(
     so the noise has about the same effect on all of them. 25 of 32 parts of the budget remain.
 
     Return the new rows, the square of a norm that few of them exceed, the subtracted mean, the matrix by which the
-    centered rows were multiplied, the noisy covariances of the new columns, and the relative size of their noise, at
-    most 1; all three are (n_columns, n_columns).
+    centered rows were multiplied, the noisy covariances of the new columns, and a part of these that may be noise, see
+    `WeightedRows`; all three are (n_columns, n_columns).
     """
     n_columns = rows.n_columns
     # Longer rows change the sums by about as much as the noise. If twice as many rows are
@@ -380,6 +415,9 @@ def whiten(
     # Clipping changes the center only, and the center does not change the coefficients.
     near = rows.clip(UNIT)
     _, middle, n_rows, error = center_rows(near, budget, source, **limits)
+    # The distances of 0 and 1 from the mean of an indicator, in units.
+    means = rows.starts + rows.units * middle / UNIT
+    reaches = np.maximum(np.abs(means), np.abs(1 - means)) / rows.units
     rows = rows.center(middle)
     n_rows = max(n_rows, 3 * error, 1.0)
 
@@ -392,29 +430,30 @@ def whiten(
     square, _ = choose_limit(
         scaled.squares, scaled.largest_square, norms, source, **limits
     )
-    # A scaled value may be as large as its row.
-    largest = math.isqrt(square) + 1
-    noise = Noise.gaussian(
-        mu_squared * Fraction(3, 64), bound_products(square, largest)
-    )
+    noise = plan_product_noise(mu_squared * Fraction(3, 64), square)
     exact = scaled.moments(scaled.factors(square), 0)[:-1, :-1]
     del scaled
-    sums = add_product_noise(exact, noise, source)
+    sums = add_product_noise(exact, noise, source, (SQUARE_FACTOR, PAIR_FACTOR))
     variances, vectors = np.linalg.eigh(sums / n_rows)
     variances = np.maximum(variances, 0) + n_columns * 2.0**-28
     # About the spectral norm of the noise, half of which a variance may be.
-    spectral_norm = 2 * math.sqrt(n_columns) * to_row_units(noise.std) / n_rows
-    damped = 64 * (variances + 1.5 * spectral_norm)
-    axes = scales[:, np.newaxis] * (vectors / np.sqrt(damped)) @ vectors.T
+    error = to_row_units(noise.std) / PAIR_FACTOR / n_rows
+    spectral_norm = 2 * math.sqrt(n_columns) * error
+    covariance = (vectors * (variances + spectral_norm / 2)) @ vectors.T
+    damped = covariance + spectral_norm * np.eye(n_columns)
+    smallest = np.where(rows.is_indicator & (scales == 1), reaches / MAX_REACH, 0) ** 2
+    damped += np.diag(np.maximum(smallest - np.diag(damped), 0))
+    variances, vectors = np.linalg.eigh(64 * damped)
+    rotation = (vectors / np.sqrt(variances)) @ vectors.T
+    axes = scales[:, np.newaxis] * rotation
     # A centered row has at most two units in each column, or the reach times as many, so the
     # new norm is below 2**26.
     norm = float(np.linalg.norm(axes, 2)) * math.sqrt(n_columns) / 2**11
     norm = max(norm * find_reach(rows), 1.0)
     axes = round_axes(axes / norm, int(np.max(rows.largest)))
-    expected = (variances + spectral_norm / 2) / damped / norm**2
-    covariance = (vectors * expected) @ vectors.T
-    relative = spectral_norm / (2 * variances + spectral_norm)
-    uncertainty = (vectors * relative) @ vectors.T
+    rotation /= norm
+    covariance = rotation @ covariance @ rotation
+    uncertainty = spectral_norm / 2 * rotation @ rotation
     rows = rows.rotate(axes)
     norms = Noise.gaussian(mu_squared / 32)
     square, _ = choose_limit(rows.squares, rows.largest_square, norms, source, **limits)
@@ -507,8 +546,9 @@ class WeightedRows:
     constant: int
     # The square of the largest possible norm of a shortened row with its constant.
     square: int
-    # The expected covariances of the columns, in units, and the relative size of their errors;
-    # both (n_columns, n_columns).
+    # The expected covariances of the columns, in units, and the part of these that was added
+    # because of noise; both (n_columns, n_columns). In a direction u, the standard deviation of
+    # the noise of n columns is the root of 2 / n times ``u @ uncertainty @ u``.
     covariance: Floats
     uncertainty: Floats
 
@@ -561,16 +601,18 @@ class WeightedRows:
             yield block, values, products
 
     def measure_products(
-        self, factors: Floats, noise: Noise, source: ByteSource
-    ) -> Floats:
-        """Measure sums of products of all pairs of columns and the constant, in units of the columns.
+        self, factors: Floats, noise: Noise, source: ByteSource, part: float = 1.0
+    ) -> NoisyProducts:
+        """Measure sums of products of all pairs of columns and the constant, multiplied by `part`.
 
-        `factors` of the rows are at most `self.factors`, and the noise is for sums that a row changes by at most the
-        products of a shortened row.
+        `factors` of the rows are at most `self.factors`. Gaussian noise is the noise of `plan_product_noise`.
         """
-        return add_product_noise(
-            self.rows.moments(factors, self.constant), noise, source
-        )
+        exact = self.rows.moments(factors, self.constant)
+        # Rounding of values to integers causes errors of up to one step.
+        error = to_row_units(max(noise.std, Fraction(1))) * part
+        scales = (SQUARE_FACTOR, PAIR_FACTOR) if noise.is_gaussian else (1, 1)
+        sums = add_product_noise(exact, noise, source, scales) * part
+        return NoisyProducts(sums, error / scales[1], error / scales[0])
 
 
 def invert(matrix: Floats, constraint: Floats | None) -> Floats:
@@ -592,8 +634,9 @@ class NoisyProducts:
 
     # Shape (n_columns + 1, n_columns + 1).
     sums: Floats
-    # Standard deviation of the noise of one sum.
+    # Standard deviations of the noise of a sum of products of two columns, and of squares.
     error: float
+    square_error: float
     # Penalties of pairs of coefficients, of the shape of `sums`.
     penalties: Floats | float = 0.0
     # Combination of the coefficients that remains 0: the intercept, in a model without it.
@@ -606,9 +649,16 @@ class NoisyProducts:
     @property
     def noise_norm(self) -> float:
         """About half of the spectral norm of the noise."""
-        # The spectral norm of a symmetric matrix with independent entries of standard
-        # deviation s is about 2 sqrt(n) s.
-        return math.sqrt(len(self.sums)) * self.error
+        # The spectral norm of a symmetric matrix with independent entries is about twice the
+        # root of the sum of the variances of a row.
+        return float(np.linalg.norm(self.errors[0]))
+
+    @property
+    def errors(self) -> Floats:
+        """The standard deviations of the noise of all sums, of the shape of `sums`."""
+        errors = np.full(self.sums.shape, self.error)
+        np.fill_diagonal(errors, self.square_error)
+        return errors
 
     @cached_property
     def eigen(self) -> tuple[Floats, Floats]:
@@ -645,7 +695,7 @@ class NoisyProducts:
         units, identity = vectors / np.sqrt(values), np.eye(len(values))
         squares = np.outer(values, values)
         sums = units.T @ self.sums @ units
-        variances = np.maximum(self.error / np.sqrt(squares), 2.0**-30) ** 2
+        variances = np.maximum(self.errors / np.sqrt(squares), 2.0**-30) ** 2
         weights = np.append(1 / np.diag(variances), 1 / EXPECTED_VARIANCE)
         mean = float(np.average(np.append(np.diag(sums), 1), weights=weights))
         factor = max(mean, 0.2)
@@ -746,9 +796,15 @@ def shrink_jointly(
     return shrunk
 
 
+def find_change(start: Floats, end: Floats) -> Floats:
+    """Return the matrix by which `move_sums` multiplies from both sides."""
+    change = np.linalg.cholesky(end) @ np.linalg.inv(np.linalg.cholesky(start))
+    return np.asarray(change, float)
+
+
 def move_sums(sums: Floats, start: Floats, end: Floats) -> Floats:
     """Multiply sums of products from both sides so that `start` would become `end`; all have the same shape."""
-    change = np.linalg.cholesky(end) @ np.linalg.inv(np.linalg.cholesky(start))
+    change = find_change(start, end)
     moved: Floats = change @ sums @ change.T
     return moved
 

@@ -53,8 +53,6 @@ class ScaleSearch:
     is_tested: Mask
     # The budget of the whole release.
     total: PrivacyBudget
-    # See `MIN_EVIDENCE`.
-    min_evidence: float = MIN_EVIDENCE
     # The limits that were found and other declared ends, (n_columns, 2), after `find`.
     limits: Floats = field(init=False)
     # The search; until `find`, the search of all columns that may be searched.
@@ -141,7 +139,7 @@ class ScaleSearch:
             noisy = np.array([noise.add_floats(source, exact) for exact in counts])
             n_rows = max(float(noisy.sum(axis=1).mean()), 1.0)
             largest = (noisy[:, 1:] + noisy[:, :-1]).max(axis=1)
-            evidence = self.min_evidence * math.sqrt(2) * to_float(noise.std)
+            evidence = MIN_EVIDENCE * math.sqrt(2) * to_float(noise.std)
             is_wide = largest > MIN_WIDE_FRACTION * n_rows + evidence
             is_searched = is_searched.copy()
             is_searched[self.is_tested] = is_wide
@@ -159,9 +157,10 @@ def plan_scale_search(
     ends: Floats | None,
     budget: PrivacyBudget,
     n_features: int,
-    min_evidence: float | None,
+    *,
+    within: bool,
 ) -> ScaleSearch | None:
-    """Plan the search of open ends and, with `min_evidence`, of ends that are too wide; None if there are none.
+    """Plan the search of open ends and, if `within`, of ends that are too wide; None if there are none.
 
     Indicators need no search. Columns after the features are targets.
     """
@@ -170,10 +169,10 @@ def plan_scale_search(
     is_open = np.isinf(ends).any(axis=1)
     is_target = np.arange(len(names)) >= n_features
     is_indicator = (ends == [0, 1]).all(axis=1) & ~is_target
-    is_tested = ~is_open & ~is_indicator & (min_evidence is not None)
+    is_tested = ~is_open & ~is_indicator & within
     if not (is_open | is_tested).any():
         return None
-    return ScaleSearch(tuple(names), ends, is_tested, budget, min_evidence or 0.0)
+    return ScaleSearch(tuple(names), ends, is_tested, budget)
 
 
 def _widen(limits: Floats, ends: Floats, is_known: Mask) -> Floats:

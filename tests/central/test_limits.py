@@ -518,7 +518,7 @@ def test_predictions_beyond_limits_are_predictions_at_the_limits(model):
     assert model.predict(at).tolist() == model.predict(beyond).tolist()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3])
+@pytest.mark.parametrize("seed", [0, 1, 5])
 def test_linear_fits_that_noise_has_ruined_warn(seed):
     """With wide bounds and few rows, R2 was -1,250, and no fit warned."""
     draw = np.random.default_rng(seed)

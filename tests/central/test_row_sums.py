@@ -34,6 +34,8 @@ def declared_limits(monkeypatch):
     """`test_limits.py` replays the search of limits, whose number of draws depends on its choices."""
     for model in (DPPCA, DPSelectKBest, DPLinearRegression, DPRidge, DPLogisticRegression):
         monkeypatch.setattr(model, "_finds_limits_within", False)
+    # An eighth of the budget for second derivatives with few rows, too.
+    monkeypatch.setattr("skdp.central._logistic_regression.MIN_ROWS", 0)
 
 
 CORNERS = [(-1.0, -4.0), (1.0, -4.0), (1.0, 4.0)]
@@ -79,6 +81,7 @@ NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(3 / 10, (1, 2, 5
 # Rows by class, gradients, numbers of rows by size of second derivatives, these, and squares of residuals.
 GRADIENTS = np.array([1, 1, 1, 2, 4, 11]) / 20
 DESCENT = [*AXES, 1 / 64, *GRADIENTS * 19 / 32, 1 / 64, 1 / 8, 1 / 32]
+FEW_ROWS = [*AXES, 1 / 64, *GRADIENTS * 7 / 32, 1 / 64, 1 / 2, 1 / 32]
 # With many rows for the noise, second derivatives are measured before some of the steps.
 EARLY = [*AXES, 1 / 64, *np.insert(GRADIENTS * 19 / 32, [1, 2], 1 / 128), 1 / 64, 7 / 64, 1 / 32]
 EARLY_THREE = [*AXES, 1 / 64, *np.insert(GRADIENTS * 97 / 128, 1, 1 / 128)]
@@ -130,6 +133,15 @@ def test_each_draw_loses_at_most_its_budget_by_a_row(name):
     assert (used >= smallest).all(), used
 
 
+def test_second_derivatives_of_few_rows_have_up_to_half_of_the_budget(monkeypatch):
+    monkeypatch.setattr("skdp.central._logistic_regression.MIN_ROWS", 10**9)
+    model, target, *_ = MODELS["logistic, two classes"]
+    used = losses_of_rows(model, target, TABLES[:1])[len(FEW_ROWS)] / FEW_ROWS
+    assert sum(FEW_ROWS) == pytest.approx(1)
+    assert (used <= 1 + 1e-9).all()
+    assert used[-2] > 0.5
+
+
 @pytest.mark.parametrize("name", ["linear", "logistic, two classes", "components", "columns for a number"])
 def test_each_draw_loses_at_most_its_budget_by_two_rows_of_a_person(name):
     model, target, parts, _ = MODELS[name]
@@ -150,7 +162,7 @@ def test_early_second_derivatives_are_a_part_of_the_budget_of_second_derivatives
         return drawn
 
     with watch_draws(watch):
-        clone(model).set_params(random_state=0).fit(TABLES[2][["a", "b"]], TABLES[2][target])
+        clone(model).set_params(random_state=1).fit(TABLES[2][["a", "b"]], TABLES[2][target])
     assert len(variances) == len(parts)
     # The limit of second derivatives is the largest norm divided by a power of 2**(1 / 6), and the noise of products
     # is proportional to its fourth power.
