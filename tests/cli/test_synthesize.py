@@ -9,8 +9,6 @@ from skdp import Domain, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, P
 from tests.cli.commands import call, refuse
 from tests.conftest import diagonal
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 
 @pytest.fixture
 def table(tmp_path):

@@ -38,7 +38,6 @@ def files(tmp_path):
     return tmp_path
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_statistics_of_all_groups_are_written(name, files, capsys):
     out, page = files / f"{name}.out.csv", files / f"{name}.json"
@@ -158,7 +157,6 @@ def test_invalid_options_raise_before_charge(words, match, files, capsys):
     assert PrivacyLedger(path=ledger).spent.epsilon == 0
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(
     ("declared", "rows", "further"),
     [
@@ -197,7 +195,6 @@ def test_text_in_a_measured_column_raises_before_charge(files, capsys):
     assert "Column 'income' must contain numbers, with decimal points as in 1.5, got other text" in error
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("command", ["table", "estimate"])
 def test_group_without_a_value_has_a_name(command, tmp_path):
     (tmp_path / "domain.toml").write_text(Domain({"sex": ["NA", "f", None]}).to_toml(), encoding="utf-8")
@@ -279,7 +276,6 @@ def test_statistics_of_all_rows_have_one_line(files):
     assert found["income_mean"].tolist() == pytest.approx([PEOPLE["income"].mean()], abs=0.1)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_weighted_totals_and_medians_are_in_one_file(files):
     (files / "weights.toml").write_text(WEIGHTS.to_toml(), encoding="utf-8")
     words = ["--domain", files / "weights.toml", "--epsilon", 40, "--weight", "weight", "--by", "region", "sex"]
@@ -297,7 +293,6 @@ def test_weighted_totals_and_medians_are_in_one_file(files):
     assert found.loc[("total", "total"), "income_median"] == pytest.approx(PEOPLE["income"].median(), abs=50)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_printed_table_has_letters_and_no_negative_counts(files):
     (files / "weights.toml").write_text(WEIGHTS.to_toml(), encoding="utf-8")
     words = ["--domain", files / "weights.toml", "--epsilon", 0.02, "--by", "region", "sex", "--totals"]
@@ -406,7 +401,6 @@ def test_found_keys_have_all_statistics(files, capsys):
     assert cells["income_median"].notna().all()
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_ends_that_are_not_declared_are_found_and_stated(name, files, capsys):
     """The largest income of a table is not public, and the command required it."""
@@ -425,7 +419,6 @@ def test_ends_that_are_not_declared_are_found_and_stated(name, files, capsys):
     assert f"Limits that are found: {limits}" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_statistics_of_all_rows_need_no_domain_file(files):
     words = ["--columns", "income", "--statistics", "mean", "--epsilon", 50]
     assert call("table", files / "people.csv", files / "out.csv", *words) == 0

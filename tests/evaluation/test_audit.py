@@ -15,8 +15,6 @@ from tests.conftest import quick_first
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.broken_transformers import one
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 TWO = (one(0), one(1))
 DRAWS = 60_000
 NUMBERS = [pd.DataFrame({"a": [0.1, 0.2, 0.3, last]}) for last in (0.0, 1.0)]

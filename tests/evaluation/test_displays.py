@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.errors import refusal
+
 pytest.importorskip("matplotlib")
 
 from matplotlib import pyplot as plt
@@ -324,9 +326,8 @@ def with_true(counts, labels):
     ],
 )
 def test_invalid_input_raises_an_error(make, error, message):
-    with pytest.raises(error, match=message) as caught:
+    with refusal(error, message, "secret"):
         make()
-    assert "secret" not in str(caught.value)
 
 
 def test_names_and_values_are_drawn_without_formatting():

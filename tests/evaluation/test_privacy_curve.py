@@ -23,8 +23,6 @@ import skdp
 from skdp.evaluation import PrivacyCurveDisplay, compare_to_baseline, privacy_curve
 from skdp.privacy import Mu, gaussian_epsilon
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 ENCODER = "columns__private__encoder"
 EPSILON = f"{ENCODER}__epsilon"
 DOMAIN = {"group": ["a", "b"], "kind": ["u", "v", "w"]}

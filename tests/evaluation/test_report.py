@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.errors import refusal
+
 pytest.importorskip("matplotlib")
 
 from skdp import Domain, Interval
@@ -16,8 +18,6 @@ from skdp.datasets import load_adult
 from skdp.evaluation import study_report
 from tests.cli.commands import refuse
 from tests.conftest import quick_first
-
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
 
 class Page(HTMLParser):
@@ -197,9 +197,8 @@ class TestStudyReport:
         with pytest.raises(ValueError, match=r"`target.* has missing values"):
             self.run(people, domain, tmp_path, target="pay", sensitive_features="sex", privileged="M")
         people.loc[0, "age"] = 12345
-        with pytest.raises(ValueError, match="Column 'age' must have only values in the domain") as caught:
+        with refusal(ValueError, "Column 'age' must have only values in the domain", "12345"):
             self.run(people, domain, tmp_path)
-        assert "12345" not in str(caught.value)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

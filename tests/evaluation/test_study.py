@@ -7,9 +7,6 @@ import pytest
 from skdp import Domain
 from skdp.evaluation import study_report
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
-
 N = 1200
 
 

@@ -63,7 +63,7 @@ def report():
         evaluation.study_report(frame, domain, f"{folder}/page", epsilons=[1.0], **options)
 
 
-@pytest.mark.usefixtures("repeatable_draws", "few_trees", "no_figures")
+@pytest.mark.usefixtures("few_trees", "no_figures")
 @pytest.mark.parametrize(
     ("study", "fitted"),
     [

@@ -17,8 +17,6 @@ from skdp.metrics import (
 )
 from tests.metrics.tables import select_comparisons
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 KEYS = {"sex": ["f", "m"], "true": [0, 1], "predicted": [0, 1]}
 
 

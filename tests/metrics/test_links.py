@@ -8,6 +8,7 @@ import pytest
 from skdp import Domain, Interval
 from skdp.metrics import link_errors
 from tests.conftest import quick_first
+from tests.errors import refusal
 
 
 def make_tables(seed, trait=1.0):
@@ -169,9 +170,8 @@ def test_tables_without_a_column_are_an_error():
 def test_column_of_ids_in_place_of_its_name_is_not_quoted():
     people, events = pd.DataFrame({"id": [31337]}), pd.DataFrame({"id": [31337], "day": [0]})
     for parameters in ({"person": [31337]}, {"person": "id", "order_by": people["id"]}):
-        with pytest.raises(TypeError, match=r"must be the name of a column, got (list|Series)") as caught:
+        with refusal(TypeError, r"must be the name of a column, got (list|Series)", "31337"):
             link_errors(people, events, people, events, **parameters)
-        assert "31337" not in str(caught.value)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.metrics import marginal_errors
+from tests.errors import refusal
 from tests.metrics.tables import REAL, SYNTHETIC
 
 mpl.use("agg")
@@ -125,6 +126,5 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
     ],
 )
 def test_invalid_arguments_raise_an_error(real, synthetic, options, message):
-    with pytest.raises((ValueError, TypeError), match=message) as caught:
+    with refusal((ValueError, TypeError), message, "secret"):
         marginal_errors(real, synthetic, **options)
-    assert "secret" not in str(caught.value)

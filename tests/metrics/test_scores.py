@@ -17,8 +17,6 @@ from skdp.metrics import fairness_from_counts, joint_distribution, score_bins, s
 from skdp.testing import replay_release
 from tests.conftest import quick_first
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 GRADES = [0.05, 0.1, 0.2, 0.4, 0.6, 0.9]
 
 
