@@ -380,7 +380,7 @@ def test_types_without_an_arrow_type_are_named(stored, named):
     connection.raw_sql(f"create table stays as select {stored} as stay, 'f' as sex from range(9)")
     stays, ledger = connection.table("stays"), skdp.PrivacyLedger(5.0)
     with pytest.raises(ValueError, match=f"Column 'stay' must have a type that Arrow represents, got {named}"):
-        skdp.DPMean(bounds=(0, 1), ledger=ledger).fit(stays[["stay"]])
+        skdp.DPMean(ledger=ledger).fit(stays[["stay"]])
     skdp.DPHistogram(domain=[["f", "m"]], ledger=ledger).fit(stays[["sex"]])
     assert len(ledger.charges()) == 1
     connection.disconnect()
