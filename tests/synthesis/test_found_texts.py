@@ -102,7 +102,7 @@ def test_rare_and_missing_values():
     assert counts[None] == pytest.approx(796, abs=60)
     assert counts.get(OTHER, 0) < 60
     with pytest.warns(UserWarning, match=r"No value of columns \['job'\] is frequent enough"):
-        rare = fit_model(X.assign(job=[f"{i}" for i in range(N)]))
+        rare = fit_model(PEOPLE[["age"]].assign(job=[f"{i}" for i in range(N)]))
     assert set(rare.sample(10)["job"]) == {OTHER}
 
 

@@ -277,8 +277,11 @@ def _choose_bins(
     # column, where the noise may be twice as large, weighted by the numbers of pairs.
     n_equal = max(2.0, n_cells**0.5)
     others = find_others(domain)
-    sizes = [s - (c in others) for c, s in enumerate(domain.sizes) if c not in found]
-    sizes = sizes or [1]
+    sizes = [
+        max(1, size - (column in others))
+        for column, size in enumerate(domain.sizes)
+        if column not in found
+    ] or [1]
     n_beside = max(n_equal, 2 * n_cells / float(np.minimum(sizes, n_equal).mean()))
     proportion = (len(found) - 1) / max(1, len(domain.columns) - 1)
     n_bins = proportion * n_equal + (1 - proportion) * n_beside
