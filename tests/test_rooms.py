@@ -98,7 +98,6 @@ def test_imports_by_name_are_listed():
 
 # Test files that import internal names, and the exact numbers that no release shows.
 INTERNAL_IN_TESTS = {
-    "central/test_discover_domain.py": "counts before noise",
     "central/test_group_quantiles.py": "scores before noise",
     "central/test_quantiles.py": "public candidates",
     "central/test_levels.py": "estimates from given counts",
