@@ -513,7 +513,7 @@ class CentralStatistic(CentralEstimator):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first plan has warned
                 plan = self._replan(plan, rows, search or categories, limits)
-        del rows  # the plan has the integers that the release requires
+        del rows, selected  # the plan has the integers that the release requires
         self._release(plan, source)
         if limits is None:
             self.__dict__.pop("bounds_", None)  # of an earlier fit

@@ -262,7 +262,7 @@ class TestPersons:
     [
         ({}, {"y": [0] * N}, TypeError, "`y` must be None"),
         ({}, {"person": "nobody"}, ValueError, "`person` must be the name of a column"),
-        ({"domain": None}, {}, ValueError, "got no domain"),
+        ({"domain": None}, {}, ValueError, r"`domain` must declare the values of the columns .* got none"),
     ],
 )
 def test_unsupported_options_of_lazy_tables_raise_an_error(rows, params, given, error, match):
