@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss, r2_score, roc_auc_score
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, PrivacyLedger
 from skdp.domain import Categories
 from skdp.privacy import Mu
+from tests.errors import refusal
 
 rng = np.random.default_rng(0)
 N = 3_000
@@ -361,20 +362,16 @@ def test_rare_values_hardly_change_a_monotone_function():
 
 
 def test_direction_for_several_classes_raises_before_charge():
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
-    model = classifier(1.0, classes=[0, 1, 2], monotonic_cst={"a": 1}, ledger=ledger)
-    with pytest.raises(ValueError, match="`monotonic_cst` must be None for more than two classes, got 3 classes"):
+    with refusal(ValueError, "`monotonic_cst` must be None for more than two classes, got 3 classes") as ledger:
+        model = classifier(1.0, classes=[0, 1, 2], monotonic_cst={"a": 1}, ledger=ledger)
         model.fit(X, CLASS)
-    assert ledger.spent.epsilon == 0
 
 
 def test_column_of_too_many_values_raises_before_charge():
     """They were counted in 16 bits, after the charge."""
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
-    model = DPAdditiveClassifier(1.0, categories={"c": list(range(40_000))}, classes=[0, 1], ledger=ledger)
-    with pytest.raises(ValueError, match="Column 'c' must have at most 4,096 declared values, got 40,000"):
+    with refusal(ValueError, "Column 'c' must have at most 4,096 declared values, got 40,000") as ledger:
+        model = DPAdditiveClassifier(1.0, categories={"c": list(range(40_000))}, classes=[0, 1], ledger=ledger)
         model.fit(pd.DataFrame({"c": np.arange(N)}), CLASS)
-    assert ledger.spent.epsilon == 0
 
 
 @pytest.mark.filterwarnings("ignore:The noise exceeds the effects:UserWarning")

@@ -12,7 +12,6 @@ from skdp.privacy import Mu
 from tests.conftest import diagonal, often
 
 pytestmark = [
-    pytest.mark.usefixtures("repeatable_draws"),
     pytest.mark.filterwarnings("ignore:Standard errors of means"),  # without "std"
 ]
 

@@ -103,7 +103,6 @@ def cases():
             yield pytest.param(check, id=f"{kind}-{index}-{name}", marks=[] if is_quick else pytest.mark.long)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("check", list(cases()))
 def test_estimator_passes_the_contract(check):
     try:
@@ -216,7 +215,6 @@ def expected_failures(estimator):
 SLOW_ESTIMATORS = skdp.DPLogisticRegression, skdp.DPMarginalSynthesizer
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(
     "estimator", often(ESTIMATORS, [one for one in ESTIMATORS if not isinstance(one, SLOW_ESTIMATORS)]), ids=repr
 )
@@ -227,7 +225,6 @@ def test_scikit_learn_checks_pass(estimator):
     assert {name for name in status if status[name] == "xfail"} == expected.keys() & status.keys()
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("check", WEIGHT_CHECKS)
 @pytest.mark.parametrize(
     "estimator",

@@ -20,8 +20,7 @@ from skdp.privacy import Mu
 from skdp.randomness import watch_draws
 from skdp.testing import replay_release
 from tests.conftest import counted_draws, diagonal, often
-
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
+from tests.errors import refusal
 
 WIDTH = 100
 DELTA = 1e-6
@@ -344,7 +343,6 @@ def test_invalid_arguments_raise_before_charge(name, parameters, message):
     ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
     statistic = np.mean if name == "chunks" else "mean"
     options = {"statistic": statistic, "X": np.array([8.5123, 1.0]), "bounds": (0, 10), "epsilon": 1.0}
-    with pytest.raises((TypeError, ValueError), match=message) as caught:
+    with refusal((TypeError, ValueError), message, "8.5123"):
         RELEASES[name](**options | {"ledger": ledger} | parameters)
-    assert "8.5123" not in str(caught.value)
     assert ledger.spent == (0, 0)

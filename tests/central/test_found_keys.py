@@ -19,8 +19,6 @@ from skdp.privacy import BudgetExceeded, Mu
 from skdp.testing import replay_release
 from tests.conftest import often
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 NOTHING = "ignore:No key is frequent enough"
 
 

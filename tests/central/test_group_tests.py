@@ -12,8 +12,6 @@ from skdp.central import compare_groups
 from skdp.privacy import Mu, Rho
 from tests.conftest import diagonal, often
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 KEYS = {"region": ["n", "s", "w"], "sex": ["f", "m"]}
 SHAPES = {
     "binary": lambda rng, n: (rng.random(n) < 0.3).astype(float),

@@ -20,10 +20,7 @@ from tests.central.estimators import EVERY, NUMBERS, VALUES, WORDS, Y, fit_estim
 
 RHO = Rho(0.1, delta=1e-6)
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.usefixtures("repeatable_draws"),
-]  # there are few rows
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
 
 
 def refuse(name, table, match, y=None, *, person=None, **parameters):

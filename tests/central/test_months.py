@@ -12,8 +12,6 @@ from skdp.central import filter_months
 from skdp.privacy import Rho
 from tests.conftest import often
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 
 def release_months(n_cells, n_months, epsilon, change, seed=0, *, jump=None, weights=None):
     """Release counts and means of cells that change each month; return the releases and the last true numbers."""

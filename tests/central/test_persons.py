@@ -19,8 +19,6 @@ from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
 from skdp.testing import replay_release
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 
 def test_choices_equal_choices_with_scores_divided_by_3():
     share = PrivacyBudget("epsilon", Fraction(2), rows=3)

@@ -11,8 +11,6 @@ from skdp.central import compare_groups
 from skdp.metrics import grade_estimates
 from skdp.privacy import Mu
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 N_DRAWS = 16
 BY = {"by": "g", "keys": {"g": ["a", "b"]}}
 

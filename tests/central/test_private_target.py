@@ -143,7 +143,6 @@ class TestPrivacy:
         with pytest.raises(ValueError, match=r"target \(give y a name\) does not cover the values of income"):
             binary(ledger=ledger).fit(X, y)
 
-    @pytest.mark.usefixtures("repeatable_draws")
     def test_target_that_is_a_column_raises_an_error(self):
         """It was public in X and protected as y, and stated as "target"."""
         X = pd.DataFrame(rows(0, 200)[:, :3], columns=["a", "b", "income"])
@@ -177,7 +176,6 @@ class TestModels:
         np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.02 * np.abs(exact.coef_).max())
         np.testing.assert_allclose(model.intercept_, exact.intercept_, atol=0.02 * abs(exact.intercept_).max())
 
-    @pytest.mark.usefixtures("repeatable_draws")
     @pytest.mark.parametrize("name", list(MODELS))
     def test_numbers_of_any_magnitude_are_supported(self, name):
         """Differences below float precision are 0; squares beyond float range raise an error before the charge."""

@@ -18,10 +18,7 @@ from skdp import (
 from skdp.datasets import load_adult
 from tests.conftest import often
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Columns .* have dtype object:UserWarning"),
-    pytest.mark.usefixtures("repeatable_draws"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:Columns .* have dtype object:UserWarning")
 
 
 def fits(kind, X, repeats, **parameters):

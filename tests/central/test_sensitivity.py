@@ -14,8 +14,6 @@ from skdp.privacy import Mu
 from skdp.testing import replay_release
 from tests.testing.central_releases import fit_model
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 MU = Mu(0.5, delta=1e-6)
 WIDE = {"bounds": (0, 2)}
 KEYS = {"keys": {"a": [0], "b": [0, 1]}, "by": ["a", "b"], "statistics": ["mean", "sum", "count"]}

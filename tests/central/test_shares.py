@@ -21,8 +21,6 @@ from skdp.privacy import (
     parse_budget,
 )
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 DELTA = 1e-6
 AMOUNTS = [1e-6, 0.01, 0.3, 1.0, 5.0, 12.0]
 NUMBERS = pd.DataFrame({"a": np.linspace(3, 97, 200), "b": np.linspace(0, 100, 200) ** 0.5})
