@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import compress
 from typing import Any, ClassVar, Literal, Self, get_args
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ from skdp.privacy import (
 )
 from skdp.randomness import ByteSource, check_size
 from skdp.readers import LargeTable, open_large
-from skdp.tables import Table
+from skdp.tables import Table, nan_to_null
 
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]
@@ -159,6 +159,38 @@ def check_unique_names(names: Sequence[Any]) -> None:
                 f"The columns of the result must have different names, got {name!r} "
                 "twice. Rename a column of X, or replace a declared value."
             )
+
+
+def read_batches(
+    X: Any,
+    person: Any,
+    max_rows: int,
+    random_state: Any,
+    read: Callable[..., Table],
+    *,
+    counts_persons: bool = False,
+) -> Batches:
+    """Read a table by `read`, with at most `max_rows` rows of each person, which are independent of the noise.
+
+    `counts_persons` also counts the rows of each person in an engine.
+    """
+    large = open_large(X)
+    if large is None:
+        X, person = split_persons(X, person)
+        table = read(X, large=None)
+        if person is None:
+            return Batches(table)
+        persons = read_persons(person, table)
+        rng = np.random.default_rng(draw_seed(random_state))
+        table = table.take(np.flatnonzero(rows_within(persons, max_rows, rng)))
+        return Batches(table, rows_by_person=np.bincount(persons))
+    columns, counts, whole = large.template, None, large
+    if person is not None:
+        rng = np.random.default_rng(draw_seed(random_state))
+        large, columns = limit_persons(large, person, max_rows, rng)
+        if counts_persons:
+            counts = count_persons(whole, person)
+    return Batches(read(columns, large=large), large, rows_by_person=counts)
 
 
 class CentralEstimator(BaseEstimator):
@@ -347,23 +379,31 @@ class Plan:
     # The failure probability in addition to the failure probability of Gaussian noise.
     delta: Fraction = Fraction(0)
 
+    @property
+    def stated_mechanism(self) -> str:
+        """The name of the mechanism."""
+        return self.mechanism or self.noises[0].name
+
+    @property
+    def stated_losses(self) -> tuple[Loss, ...]:
+        """The losses of the release."""
+        if self.losses is None:
+            return tuple(noise.loss for noise in self.noises)
+        return self.losses
+
     def after(self, search: LimitSearch) -> Plan:
         """Return the plan of a release after a search of limits, for the charge."""
-        losses = self.losses
-        if losses is None:
-            losses = tuple(noise.loss for noise in self.noises)
+        losses = self.stated_losses
         if losses:
             losses = (*search.losses, *losses) if search.losses else ()
-        mechanism = self.mechanism or self.noises[0].name
-        return replace(
-            self, losses=losses, mechanism=f"{search.mechanism}; {mechanism}"
-        )
+        mechanism = f"{search.mechanism}; {self.stated_mechanism}"
+        return replace(self, losses=losses, mechanism=mechanism)
 
     def after_categories(self, search: CategorySearch) -> Plan:
         """Return the plan of a release after a search of categories, for the charge."""
         mechanism = search.mechanism
         if not self.free:
-            mechanism += f"; with the rest: {self.mechanism or self.noises[0].name}"
+            mechanism += f"; with the rest: {self.stated_mechanism}"
         # The threshold needs a delta, so only the total is known.
         return replace(
             self, losses=(), delta=search.delta, mechanism=mechanism, free=False
@@ -601,36 +641,23 @@ class CentralStatistic(CentralEstimator):
 
         `person` has the person of each row, or is the name of a column; None keeps all rows.
         """
-        large = open_large(X)
-        if large is not None and self._requires_rows:
-            X, large = large.load(), None
+        large = open_large(X) if self._requires_rows else None
+        if large is not None:
+            X = large.load()
             # Linear models pass the target with its weights, which may be a column, too.
             target, *weights = y if isinstance(y, tuple) else (y,)
             if target is not None:
                 X, target = without_column(X, target, "y")
             y = (target, *weights) if weights else target
-        if large is not None:
-            columns, counts, whole = large.template, None, large
-            if person is not None:
-                large, columns = limit_persons(
-                    large, person, max_rows, self._make_row_generator()
-                )
-                if self._releases_exclusions:
-                    counts = count_persons(whole, person)
-            table = self._read_columns(columns, y, large)
-            return Batches(table, large, rows_by_person=counts)
-        X, person = split_persons(X, person)
-        table = self._read_columns(X, y, None)
-        if person is None:
-            return Batches(table)
-        persons = read_persons(person, table)
-        is_within = rows_within(persons, max_rows, self._make_row_generator())
-        table = table.take(np.flatnonzero(is_within))
-        return Batches(table, rows_by_person=np.bincount(persons))
 
-    def _make_row_generator(self) -> np.random.Generator:
-        """Return a generator that chooses rows of people, independent of the noise."""
-        return np.random.default_rng(draw_seed(self.random_state))
+        return read_batches(
+            X,
+            person,
+            max_rows,
+            self.random_state,
+            partial(self._read_columns, y=y),
+            counts_persons=self._releases_exclusions,
+        )
 
     def _charge_plan(
         self,
@@ -649,10 +676,7 @@ class CentralStatistic(CentralEstimator):
                 mechanism=plan.mechanism,
             )
             return make_source(self.random_state, type(self).__name__)
-        mechanism = plan.mechanism or plan.noises[0].name
-        losses = plan.losses
-        if losses is None:
-            losses = tuple(noise.loss for noise in plan.noises)
+        mechanism = plan.stated_mechanism
         if budget.rows > 1:
             mechanism = f"{mechanism}, up to {budget.rows} rows a person"
         relation: Relation = (
@@ -663,7 +687,7 @@ class CentralStatistic(CentralEstimator):
             plan.protected_columns or names,
             mechanism,
             relation=relation,
-            losses=losses,
+            losses=plan.stated_losses,
             delta=plan.delta,
             method=method,
         )
@@ -882,7 +906,8 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         check_is_fitted(self)
         table = check_input(self, X, reset=False, min_rows=0)
         check_names(self, table, self._columns)
-        rows = table.rebuild(self._transform_table(table), self._output_names())
+        columns = self._transform_table(table)
+        rows = nan_to_null(table.rebuild(columns, self._output_names()))
         if not table.has_dtypes:  # a list, whose values are objects
             rows = pd.DataFrame(rows).infer_objects().to_numpy()
         return apply_set_output(self, rows)
@@ -893,7 +918,7 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         return self.guarantee_.scope[: self.n_features_in_]
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        return _transform_numbers(table, self._transform_columns)
+        return self._transform_columns(read_values(table))
 
     def _transform_columns(self, columns: Columns) -> Columns:
         """Transform columns of floats, in which missing values are nan. They may be views of X."""
@@ -937,34 +962,9 @@ class InvertibleTransformer(CentralTransformer):
                 f"{len(table.names)}."
             )
         check_names(self, table, names)
-        return table.rebuild(
-            _transform_numbers(table, self._invert_columns), self._columns
-        )
+        columns = self._invert_columns(read_values(table))
+        return nan_to_null(table.rebuild(columns, self._columns))
 
     def _invert_columns(self, columns: Columns) -> Columns:
         """Invert `_transform_columns`."""
         raise NotImplementedError
-
-
-def _transform_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns:
-    """Apply a function to the columns of a table as floats; return columns with nulls for the library of the table.
-
-    The function maps a list of arrays of shape (n_rows,) to such a list.
-    """
-    columns = function(read_values(table))
-    if isinstance(table.native, np.ndarray | pd.DataFrame):
-        return columns
-    backend = nw.get_native_namespace(table.native)
-    return [nan_to_null(column, backend) for column in columns]
-
-
-def nan_to_null(column: Any, backend: Any) -> Any:
-    """Convert NaN to null in a column for polars or pyarrow, where NaN is a number.
-
-    `column` is an array, and `backend` the module of the library.
-    """
-    if column.dtype.kind != "f" or not np.isnan(column).any():
-        return column
-    frame = nw.new_series("column", column, backend=backend).to_frame()
-    is_number = ~nw.col("column").is_nan()
-    return frame.select(nw.when(is_number).then("column"))["column"].to_native()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import date
 from fractions import Fraction
 from functools import partial
@@ -19,23 +19,17 @@ from skdp.base import (
     ColumnName,
     TableLike,
     check_input,
-    draw_seed,
     has_float_resolution,
 )
-from skdp.central._base import charge
+from skdp.central._base import charge, read_batches
 from skdp.central._limits import LimitSearch, NoisyCounts, Start
 from skdp.central.statistics import (
-    Batches,
     Noise,
     choice_name,
     choose_noise,
     count_texts,
     draw_frequent,
     find_threshold,
-    limit_persons,
-    read_persons,
-    rows_within,
-    split_persons,
     warn_user,
 )
 from skdp.domain import (
@@ -54,7 +48,6 @@ from skdp.privacy import (
     gaussian_loss,
 )
 from skdp.randomness import ByteSource, check_size, uniform_integers
-from skdp.readers import open_large
 from skdp.tables import (
     ANY_TYPE,
     ColumnError,
@@ -187,7 +180,7 @@ def discover_domain(
     budget = PrivacyBudget(
         "epsilon", check_epsilon(epsilon), None, n_rows, person is not None
     )
-    rows = _read_rows(X, person, n_rows, random_state)
+    rows = read_batches(X, person, n_rows, random_state, _read_table)
     found, types, texts = find_types(rows.table)
     text_counts: dict[Any, Counter[str | None]] = {}
     if texts:
@@ -205,7 +198,17 @@ def discover_domain(
     if not counted:
         return Domain(found)
     parts = _divide_budget(len(types), len(texts), budget, exact_delta)
-    search = _plan_search(types, parts)
+    search = LimitSearch(
+        tuple(types),
+        np.tile([-math.inf, math.inf], (len(types), 1)),
+        np.ones(len(types), bool),
+        within=False,
+        budget=parts.for_numbers,
+        rest=parts.for_numbers,
+        read=partial(_read_numbers, types=types),
+        cells_per_octave=CELLS_PER_OCTAVE,
+        parts=STEP_PARTS,
+    )
     number_counts = search.count(rows) if types else []
 
     # Charge.
@@ -229,43 +232,26 @@ def discover_domain(
         frequent = draw_frequent(by_text, parts.text_noise, parts.threshold, source)
         if frequent.keys() - {None}:
             found[name] = Categories(list(frequent))
-    _warn_of_missing_columns([name for name in names if name not in found])
+    missing = [name for name in names if name not in found]
+    if missing:
+        warn_user(
+            f"Columns {missing} are not in the domain, because their values are not "
+            "frequent enough for this epsilon and delta. Declare publicly known "
+            "values, and convert numbers and dates of dtype object, which is read as text",
+            "guide/discover_domain",
+        )
     domain = Domain({name: found[name] for name in names if name in found})
     words = uniform_integers(source, 1 << 32, 4)
     release_id = "".join(f"{word:08x}" for word in words)
     return domain.with_guarantee(guarantee, release_id=release_id)
 
 
-def _warn_of_missing_columns(names: Sequence[Any]) -> None:
-    """Warn of the columns `names` of X that have no noisy values or bounds, and so are not in the domain."""
-    if names:
-        warn_user(
-            f"Columns {names} are not in the domain, because their values are not "
-            "frequent enough for this epsilon and delta. Declare publicly known "
-            "values, and convert numbers and dates of dtype object, which is read as text",
-            "guide/discover_domain",
-        )
-
-
 # Reading
 
 
-def _read_rows(X: Any, person: Any, n_rows: int, random_state: int | None) -> Batches:
-    """Read the columns of a table, with at most `n_rows` rows of each person."""
-    rng = np.random.default_rng(draw_seed(random_state))
-    large = open_large(X)
-    if large is not None:
-        X = large.template
-        if person is not None:
-            large, X = limit_persons(large, person, n_rows, rng)
-            person = None
-    else:
-        X, person = split_persons(X, person)
-    table: Table = check_input(BaseEstimator(), X, reset=True, min_rows=0)
-    if person is not None:
-        is_within = rows_within(read_persons(person, table), n_rows, rng)
-        table = table.take(np.flatnonzero(is_within))
-    return Batches(table, large)
+def _read_table(X: Any, **_: object) -> Table:
+    """Read the columns of a table, which may have no rows."""
+    return check_input(BaseEstimator(), X, reset=True, min_rows=0)
 
 
 def find_types(
@@ -355,22 +341,6 @@ def _divide_budget(
     threshold_delta = delta if is_laplace else delta / 2
     threshold = find_threshold(text_noise, budget.rows, n_texts, threshold_delta)
     return _Parts(for_numbers, text_noise, threshold, delta, ())
-
-
-def _plan_search(types: Mapping[Any, str], parts: _Parts) -> LimitSearch:
-    """Plan the search of the limits of columns of numbers and dates, which have equal parts of the budget."""
-    n = len(types)
-    return LimitSearch(
-        tuple(types),
-        np.tile([-math.inf, math.inf], (n, 1)),
-        np.ones(n, bool),
-        within=False,
-        budget=parts.for_numbers,
-        rest=parts.for_numbers,
-        read=partial(_read_numbers, types=types),
-        cells_per_octave=CELLS_PER_OCTAVE,
-        parts=STEP_PARTS,
-    )
 
 
 def find_intervals(
