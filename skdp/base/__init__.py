@@ -25,7 +25,6 @@ from skdp.base._input import warn_of_levels as warn_of_levels
 from skdp.base._intervals import K_NORM as K_NORM
 from skdp.base._intervals import LAPLACE as LAPLACE
 from skdp.base._intervals import NORMAL as NORMAL
-from skdp.base._intervals import ConfidenceInterval as ConfidenceInterval
 from skdp.base._intervals import ErrorDistribution as ErrorDistribution
 from skdp.base._intervals import Estimate as Estimate
 from skdp.base._intervals import check_design_effect as check_design_effect
@@ -37,6 +36,7 @@ from skdp.base._messages import collect_output as collect_output
 from skdp.base._messages import find_stack_level as find_stack_level
 from skdp.base._messages import show_progress as show_progress
 from skdp.base._messages import track as track
+from skdp.base._messages import warn_at_caller as warn_at_caller
 from skdp.base._messages import warn_of_epsilon as warn_of_epsilon
 from skdp.base._messages import warn_of_release as warn_of_release
 from skdp.base._messages import warn_of_released_size as warn_of_released_size

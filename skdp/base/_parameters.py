@@ -24,16 +24,9 @@ from sklearn.base import ClassifierMixin
 
 from skdp._arrays import Floats
 from skdp.base._input import check_same_order
-from skdp.domain import (
-    Categories,
-    Domain,
-    Interval,
-)
+from skdp.domain import MAX_OPEN_END, Categories, Domain, Interval
 from skdp.privacy import BudgetExceeded, PrivacyLedger
-from skdp.tables import (
-    drop_missing,
-    is_whole_number,
-)
+from skdp.tables import drop_missing, is_whole_number
 
 if TYPE_CHECKING:  # an optional dependency
     from matplotlib.axes import Axes
@@ -262,40 +255,26 @@ def parse_ends(
 
 def _check_ends(pair: Any, what: str) -> tuple[float, float]:
     """Check a pair of bounds, of which None and infinite ones are open, and return it as floats."""
-    numbers = _to_list(pair)
-    if numbers is None and pair is None:
-        return -math.inf, math.inf
+    numbers = [None, None] if pair is None else _to_list(pair)
     if numbers is None or len(numbers) != 2:
         return _check_pair(pair, what)
-    low, high = numbers
-    is_open = [_is_open(low, -math.inf), _is_open(high, math.inf)]
-    if all(is_open):
-        return -math.inf, math.inf
-    if not any(is_open):
+    ends = [-math.inf, math.inf]
+    declared = [
+        (side, end)
+        for side, end in enumerate(numbers)
+        if end is not None and not (isinstance(end, float) and end == ends[side])
+    ]
+    if len(declared) == 2:
         return _check_pair(pair, what)
-    # The declared end is checked beside a finite one.
-    end = high if is_open[0] else low
-    if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-        raise TypeError(
-            f"{what} must be two numbers, or None for an open end, got "
-            f"{type(end).__name__}."
-        )
-    number: Any = end
-    if not -MAX_DECLARED_END <= number <= MAX_DECLARED_END:
-        raise ValueError(
-            f"{what} must have a finite end of at most {MAX_DECLARED_END:.0e} beside an "
-            f"open one, got {end!r:.40}."
-        )
-    return (-math.inf, float(end)) if is_open[0] else (float(end), math.inf)
-
-
-# Largest declared end beside an open one, so that all widths are finite.
-MAX_DECLARED_END = 1e300
-
-
-def _is_open(end: Any, infinity: float) -> bool:
-    """Return True if an end is None, or infinite in its direction."""
-    return end is None or (isinstance(end, float) and end == infinity)
+    for side, end in declared:
+        _check_number(end, f"{what} must be two numbers, or None for an open end")
+        if not abs(end) <= MAX_OPEN_END:
+            raise ValueError(
+                f"{what} must have a finite end of at most {MAX_OPEN_END:.0e} beside an "
+                f"open one, got {end!r:.40}."
+            )
+        ends[side] = float(end)
+    return ends[0], ends[1]
 
 
 def check_declared(
@@ -424,13 +403,10 @@ def _check_pair(pair: Any, what: str) -> tuple[float, float]:
             f"{what} must be a pair (low, high), got {type(pair).__name__}."
         )
     for number in numbers:
-        if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
-            remedy = ""
-            if number is None:
-                remedy = " Declare both ends: this step does not find them."
-            raise TypeError(
-                f"{what} must be two numbers, got {type(number).__name__}.{remedy}"
-            )
+        remedy = ""
+        if number is None:
+            remedy = " Declare both ends: this step does not find them."
+        _check_number(number, f"{what} must be two numbers", remedy)
     try:
         low, high = map(float, numbers)
         is_usable = math.isfinite(high - low) and has_float_resolution(low, high)
@@ -442,6 +418,12 @@ def _check_pair(pair: Any, what: str) -> tuple[float, float]:
             f"got ({numbers[0]!r:.40}, {numbers[1]!r:.40})."
         )
     return low, high
+
+
+def _check_number(number: Any, expected: str, remedy: str = "") -> None:
+    """Check that a bound is a number; `expected` begins the error, and `remedy` ends it."""
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise TypeError(f"{expected}, got {type(number).__name__}.{remedy}")
 
 
 def has_float_resolution(low: float, high: float) -> bool:

@@ -24,9 +24,8 @@ from skdp.base import (
 )
 from skdp.central._base import charge
 from skdp.central._sums import GRID, from_grid, to_grid
-from skdp.central.statistics import Noise, to_float
+from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.exact import exp_bounds, log_upper
-from skdp.pages import warn
 from skdp.privacy import (
     Mu,
     PrivacyBudget,
@@ -201,13 +200,11 @@ def sample_and_aggregate(
         widths = limits[:, 1] - limits[:, 0]
         errors = scaled_errors / to_float(n_values) / (2 * GRID) * widths
     else:
-        warn(
+        warn_user(
             f"`statistic` failed in about {n_failed:,} of {n_chunks:,} chunks (a noisy "
             "number), so nothing is released. Try it on public rows, or decrease "
             "`n_chunks`",
-            UserWarning,
-            about="guide/curator_statistics",
-            stacklevel=2,
+            "guide/curator_statistics",
         )
     if np.ndim(bounds) == 1:
         value, error = float(values[0]), float(errors[0])

@@ -221,9 +221,8 @@ def _warn_of_noisy_variances(names: Sequence[Any], is_noise: Mask) -> None:
     """Warn of columns whose noisy variance does not exceed its noise."""
     if not is_noise.any():
         return
-    noisy = [name for name, is_noisy in zip(names, is_noise, strict=True) if is_noisy]
     warn_user(
-        f"The noise exceeds the variance of {noisy}, so `scale_` is the standard "
+        f"The noise exceeds the variance of {list(compress(names, is_noise))}, so `scale_` is the standard "
         "deviation of a uniform distribution between the bounds. Use more rows or a larger epsilon",
         "guide/preprocessing#accuracy",
     )
@@ -396,7 +395,7 @@ def _read_pair(name: str, value: Any) -> tuple[float, float]:
             f"`{name}` must be a pair (low, high), got {type(value).__name__}."
         )
     for number in value:
-        if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
+        if isinstance(number, bool) or not isinstance(number, Real):
             raise TypeError(
                 f"`{name}` must be two numbers, got {type(number).__name__}."
             )

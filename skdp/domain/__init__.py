@@ -1,6 +1,7 @@
 """The declared values of each column, and their integer codes."""
 
 from skdp.domain._attributes import DEFAULT_BINS as DEFAULT_BINS
+from skdp.domain._attributes import MAX_OPEN_END as MAX_OPEN_END
 from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._attributes import Release as Release

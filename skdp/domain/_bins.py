@@ -136,9 +136,7 @@ def _parse_edge(edge: Any) -> Edge:
     """Check an edge and return it as a float, date or datetime."""
     if isinstance(edge, date | np.datetime64):
         return _parse_date(edge)
-    if isinstance(edge, bool | np.bool_) or not isinstance(
-        edge, float | Real | Decimal
-    ):
+    if isinstance(edge, bool) or not isinstance(edge, float | Real | Decimal):
         remedy = "For a time of day, use its hour."
         if isinstance(edge, str):
             remedy = "Write a date as datetime.date(2025, 1, 31)."

@@ -22,7 +22,7 @@ from skdp.base import (
     check_column_name,
     check_confidence_level,
     check_row_order,
-    find_stack_level,
+    warn_at_caller,
 )
 from skdp.central import TOTAL
 from skdp.local import ReportTransformer
@@ -54,7 +54,6 @@ from skdp.metrics._reported_groups import (
     find_declared,
     list_cells,
 )
-from skdp.pages import warn
 from skdp.survey import ReportDesign
 from skdp.tables import name_missing
 
@@ -241,8 +240,6 @@ def fairness_report(
     statistical_parity_difference             B   0.25
     statistical_parity_difference             C  -0.25
     """
-    check_confidence_level(confidence_level)
-    metric_table = read_metrics(metrics)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     features = parse_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, features.values()))
@@ -260,7 +257,7 @@ def fairness_report(
         has_privileged=privileged is not None,
     )
     return _tabulate_outcomes(
-        outcomes, positive_label, groups, metric_table, confidence_level
+        outcomes, positive_label, groups, metrics, confidence_level
     )
 
 
@@ -414,8 +411,6 @@ def debiased_fairness(
     equalized_odds_difference              None  0.196      0.028  0.133  0.252
     """
     check_choice("rows", rows, get_args(RowSource))
-    check_confidence_level(confidence_level)
-    metric_table = read_metrics(metrics)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     domain, indicators = debias_groups(sensitive_features, encoder, columns)
     outcomes = parse_outcomes(y_true, y_pred, len(indicators))
@@ -434,7 +429,7 @@ def debiased_fairness(
         rows=rows,
     )
     return _tabulate_outcomes(
-        outcomes, positive_label, groups, metric_table, confidence_level
+        outcomes, positive_label, groups, metrics, confidence_level
     )
 
 
@@ -520,8 +515,6 @@ def fairness_from_counts(
     true_positive_rate              privileged    0.8   0.79   0.81
     equal_opportunity_difference          None   -0.2  -0.23  -0.18
     """
-    check_confidence_level(confidence_level)
-    metric_table = read_metrics(metrics)
     check_column_name("y_true", y_true)
     check_column_name("y_pred", y_pred)
     names = list_names("sensitive_features", sensitive_features)
@@ -540,7 +533,7 @@ def fairness_from_counts(
         noise=(is_group.T * table["std_error"].to_numpy(float) ** 2).T,
     )
     return _tabulate_outcomes(
-        outcomes, positive_label, groups, metric_table, confidence_level
+        outcomes, positive_label, groups, metrics, confidence_level
     )
 
 
@@ -626,10 +619,14 @@ def _tabulate_outcomes(
     outcomes: dict[str, pd.Series],
     positive_label: Any,
     groups: Groups,
-    metrics: MetricTable,
-    level: float,
+    metrics: Metrics | None,
+    confidence_level: float,
 ) -> pd.DataFrame:
     """Build the table of `fairness_report` from the true and predicted outcomes and the groups of the rows."""
+    level, metric_table = (
+        check_confidence_level(confidence_level),
+        read_metrics(metrics),
+    )
     labels = list_positive_labels(positive_label, outcomes)
     tables = []
     for label in labels:
@@ -637,7 +634,7 @@ def _tabulate_outcomes(
             column.isin([label]).to_numpy() for column in outcomes.values()
         )
         cells = sum_cells(is_true, is_predicted, groups)
-        tables.append(_tabulate_metrics(cells, metrics, level))
+        tables.append(_tabulate_metrics(cells, metric_table, level))
     table = pd.concat(tables, ignore_index=True)
     if len(labels) > 1:
         table.insert(0, CLASS, np.repeat(labels, len(tables[0])))
@@ -693,10 +690,9 @@ def warn_of_undefined(table: pd.DataFrame, is_reported: bool) -> None:
         is_undefined |= np.isinf(table["value"])
     metrics = table.loc[is_undefined, "metric"].unique()
     if len(metrics):
-        warn(
+        warn_at_caller(
             f"Undefined metrics: {', '.join(metrics)}. A group has, or is estimated to have, "
             "no rows that the definition divides by, or a rate is 0",
             UndefinedMetricWarning,
             about="guide/fairness",
-            stacklevel=find_stack_level(),
         )

@@ -17,6 +17,7 @@ from skdp.base import (
     TableLike,
     check_choice,
     check_row_order,
+    warn_at_caller,
 )
 from skdp.local import ReportTransformer
 from skdp.metrics._aif360 import import_optional
@@ -30,7 +31,6 @@ from skdp.metrics._reported_groups import (
     project_rows,
     sum_indicators,
 )
-from skdp.pages import warn
 
 Constraints = Literal[
     "equalized_odds", "true_positive_rate_parity", "demographic_parity"
@@ -405,12 +405,11 @@ def private_reweighing(
     for label in (False, True):
         rows = positive == label
         weights[rows] *= given[rows].sum() / weights[rows].sum()
-    warn(
+    warn_at_caller(
         f"{np.mean(is_negative):.0%} of the unbiased weights are negative and were "
         "replaced by 0, so the weighted groups are not fully balanced. Use a larger "
         "epsilon",
         UserWarning,
         about="guide/fairness",
-        stacklevel=2,
     )
     return weights

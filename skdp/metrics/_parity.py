@@ -10,10 +10,9 @@ import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
 from skdp._arrays import Floats
-from skdp.base import check_row_order, find_stack_level
+from skdp.base import check_row_order, warn_at_caller
 from skdp.metrics._labels import EmptyGroupError, parse_classes, parse_weights
 from skdp.metrics._reported_groups import debias_groups, sum_indicators
-from skdp.pages import warn
 
 # Labels of the rows whose prediction rate must be the same in each group; "all" selects
 # all rows.
@@ -107,14 +106,13 @@ class PrivateParity(ClassificationMoment):
             blocks.append((weights * is_event)[:, np.newaxis] * block)
             keys += [(event, str(cell)) for cell in domain.cells()]
         if std_error > self.difference_bound:
-            warn(
+            warn_at_caller(
                 "The noise of the reports gives the rate of a group a standard error of "
                 f"up to {std_error:.2g}, which exceeds `difference_bound`: the true "
                 "groups may differ by more. Use more rows, a larger epsilon or fewer "
                 "groups, or set difference_bound to at least the standard error",
                 UserWarning,
                 about="guide/fairness#train-and-correct-models",
-                stacklevel=find_stack_level(),
             )
         self._differences: Floats = np.concatenate(blocks, axis=1)
         # fairlearn's own constraints have the same order and names.

@@ -567,12 +567,15 @@ def divide_rates(rates: Rates, first: Indices, second: Indices) -> Estimate:
     # The endpoints R are the ratios for which 0 is an endpoint of the MOVER interval of
     # ``top - R * bottom`` (Donner and Zou 2012, equation 9).
     # They solve ``squared * R**2 - 2 * linear * R + constant = 0``.
-    a_down, b_up = a - top.lower, bottom.upper - b
-    squared, linear = b**2 - b_up**2, a * b - rho * a_down * b_up
-    lower, _ = _find_roots(squared, linear, a**2 - a_down**2)
-    a_up, b_down = top.upper - a, b - bottom.lower
-    squared, linear = b**2 - b_down**2, a * b - rho * a_up * b_down
-    _, upper = _find_roots(squared, linear, a**2 - a_up**2)
+    (lower, _), (_, upper) = (
+        _find_roots(
+            b**2 - b_margin**2, a * b - rho * margin * b_margin, a**2 - margin**2
+        )
+        for margin, b_margin in (
+            (a - top.lower, bottom.upper - b),
+            (top.upper - a, b - bottom.lower),
+        )
+    )
     # MOVER-R covers in as little as 70 % of tables if a group may have no rows. The
     # ratio of opposite endpoints is then used.
     ends = rates.unclipped.lower

@@ -49,25 +49,26 @@ def debias_groups(
         list_columns(columns, [encoder.column])
         # Only the warning is used: proportions outside [0, 1] mean a wrong design.
         encoder.estimate_frequencies(reports)
-        unbiased = map(np.asarray, wrap_table(encoder.debias(reports)).columns)
         domain = Domain({encoder.column: encoder.values})
-        return domain, _multiply_blocks([np.column_stack(list(unbiased))])
+        return domain, _multiply_blocks([_to_matrix(encoder.debias(reports))])
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _convert_to_table(reports, protocol.report_columns)
     domain = protocol.domain.select(names)
     # Only the warning is used: counts outside [0, n] mean that the reports do not fit.
     encoder.estimate_counts(reports, columns=names)
-    debiased = encoder.debias(reports, columns=names)
-    if is_frame(debiased):
-        columns_of_values = map(np.asarray, wrap_table(debiased).columns)
-        debiased = np.column_stack(list(columns_of_values))
+    debiased = _to_matrix(encoder.debias(reports, columns=names))
     # Columns that are reported together have one block of indicators of combinations,
     # columns that are reported separately have a block of indicators each.
     blocks = [debiased]
     if protocol.strategy == "split":
         blocks = np.split(debiased, np.cumsum(domain.sizes)[:-1], axis=1)
     return domain, _multiply_blocks(blocks)
+
+
+def _to_matrix(debiased: Any) -> Floats:
+    """Return the columns of a table or an array as an array."""
+    return np.column_stack([*map(np.asarray, wrap_table(debiased).columns)])
 
 
 def _multiply_blocks(blocks: list[Floats]) -> Floats:

@@ -20,10 +20,10 @@ from skdp.base import (
     check_choice,
     check_column_name,
     to_array,
+    warn_at_caller,
 )
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.metrics._labels import parse_classes, parse_column
-from skdp.pages import warn
 from skdp.randomness import check_size
 from skdp.tables import (
     ColumnError,
@@ -627,12 +627,11 @@ def _fit_model(
         )
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)
-    warn(
+    warn_at_caller(
         f"All rows of `{label}` have the same class, so the score is computed for a "
         "constant prediction",
         UserWarning,
         about="guide/synthetic_tables#train-a-model",
-        stacklevel=3,
     )
     # A scorer requires a probability for each class of the test rows, so the constant
     # model is fitted on one row of each class.

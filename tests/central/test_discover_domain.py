@@ -77,7 +77,7 @@ class TestTextThreshold:
         def publishes(noise):
             monkeypatch.setattr(f"{SAMPLERS}.{sampler}", lambda source, scale, size: np.full(size, noise))
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("skdp.central._discover_domain._warn_of_missing_columns", lambda names: None)
+                patch.setattr("skdp.central._discover_domain.warn_user", lambda text, page: None)
                 return len(discover_domain(table, float(epsilon), float(delta), **options).columns) == n_columns
 
         low, high = 0, 1
@@ -139,7 +139,7 @@ class TestTextThreshold:
 
         n_columns, epsilon, delta = 29, 0.5, 1e-6  # without the half step, the threshold would be smaller by 1
         monkeypatch.setattr(f"{SAMPLERS}.rounded_gaussian", record)
-        monkeypatch.setattr("skdp.central._discover_domain._warn_of_missing_columns", lambda names: None)
+        monkeypatch.setattr("skdp.central._discover_domain.warn_user", lambda text, page: None)
         options = {"max_rows_per_person": rows}
         discover_domain(pd.DataFrame({name: ["a"] for name in range(n_columns)}), epsilon, delta, **options)
         deviation = math.sqrt(drawn["variance"])
