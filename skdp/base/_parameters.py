@@ -231,7 +231,7 @@ def parse_bounds(
             "Use a Domain from public knowledge, or from `discover_domain`."
         )
     pairs = []
-    for name, pair in zip(names, _list_pairs(bounds, names, parameter), strict=True):
+    for name, pair in zip(names, _list_bounds(bounds, names, parameter), strict=True):
         pairs.append(_check_pair(pair, f"`{parameter}` of column {name!r}"))
     return np.array(pairs)
 
@@ -247,7 +247,7 @@ def parse_ends(
     if bounds is None:
         return ends
     hint = ". None as the bounds of a column finds its limits"
-    pairs = _list_pairs(bounds, names, parameter, hint)
+    pairs = _list_bounds(bounds, names, parameter, hint)
     for index, (name, pair) in enumerate(zip(names, pairs, strict=True)):
         ends[index] = _check_ends(pair, f"`{parameter}` of column {name!r}")
     return ends
@@ -311,7 +311,7 @@ def check_declared(
         )
 
 
-def _list_pairs(
+def _list_bounds(
     bounds: Any, names: Sequence[Any], parameter: str = "bounds", hint: str = ""
 ) -> list[Any]:
     """Return the unchecked bounds (low, high) of each column in `names`, from any form of the parameter."""
@@ -366,7 +366,7 @@ def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
         return [None] * len(names)
     is_named = isinstance(bounds, Mapping | Domain)
     decimals: list[int | None] = []
-    for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
+    for name, pair in zip(names, _list_bounds(bounds, names), strict=True):
         declared = bounds[name] if is_named else pair
         if isinstance(declared, Interval):
             decimals.append(None if declared.is_open else declared.decimals)

@@ -67,7 +67,7 @@ MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).t
 CELLS_PER_OCTAVE = 4
 
 # Parts of the budget for the steps of the search: counts decide which numbers are in the domain.
-STEP_PARTS = Fraction(20, 100), Fraction(5, 100), Fraction(75, 100)
+DOMAIN_STEP_PARTS = Fraction(20, 100), Fraction(5, 100), Fraction(75, 100)
 
 # A noisy number of missing values declares them if it exceeds this multiple of the scale of its
 # noise, which the noise alone does with a probability below 1e-4.
@@ -180,7 +180,7 @@ def discover_domain(
     budget = PrivacyBudget(
         "epsilon", check_epsilon(epsilon), None, n_rows, person is not None
     )
-    rows = read_batches(X, person, n_rows, random_state, _read_table)
+    rows = read_batches(X, person, n_rows, random_state, _read_private_table)
     found, types, texts = find_types(rows.table)
     text_counts: dict[Any, Counter[str | None]] = {}
     if texts:
@@ -205,9 +205,9 @@ def discover_domain(
         within=False,
         budget=parts.for_numbers,
         rest=parts.for_numbers,
-        read=partial(_read_numbers, types=types),
+        read=partial(_read_number_columns, types=types),
         cells_per_octave=CELLS_PER_OCTAVE,
-        parts=STEP_PARTS,
+        parts=DOMAIN_STEP_PARTS,
     )
     number_counts = search.count(rows) if types else []
 
@@ -227,7 +227,7 @@ def discover_domain(
     names = rows.names
     if types:
         located = search.locate(rows, number_counts, source)
-        found |= find_intervals(types, located, source)
+        found |= find_number_domains(types, located, source)
     for name, by_text in text_counts.items():
         frequent = draw_frequent(by_text, parts.text_noise, parts.threshold, source)
         if frequent.keys() - {None}:
@@ -249,7 +249,7 @@ def discover_domain(
 # Reading
 
 
-def _read_table(X: Any, **_: object) -> Table:
+def _read_private_table(X: Any, **_: object) -> Table:
     """Read the columns of a table, which may have no rows."""
     return check_input(BaseEstimator(), X, reset=True, min_rows=0)
 
@@ -285,7 +285,7 @@ def find_types(
     return declared, types, texts
 
 
-def _read_numbers(table: Table, *, types: Mapping[Any, str]) -> list[Floats]:
+def _read_number_columns(table: Table, *, types: Mapping[Any, str]) -> list[Floats]:
     """Read the columns of numbers of a table, and dates as days since 1970."""
     columns = []
     for name, column in zip(table.names, table.columns, strict=True):
@@ -343,7 +343,7 @@ def _divide_budget(
     return _Parts(for_numbers, text_noise, threshold, delta, ())
 
 
-def find_intervals(
+def find_number_domains(
     types: Mapping[Any, str],
     located: Iterable[tuple[Start, Integers]],
     source: ByteSource,

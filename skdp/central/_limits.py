@@ -396,7 +396,7 @@ class LimitSearch:
         if stop - start == 1 and not low < 0 < high:
             # Half of the numbers may be in a part of the cell, or beside its edge.
             low, high = low - (high - low), high + (high - low)
-            count = partial(_count_evenly, self.read, low=low, high=high, ends=ends)
+            count = partial(_count_zoom_cells, self.read, low=low, high=high, ends=ends)
             (evenly,) = rows.select([self.names[column]]).add_up(count)
             start, stop = make_zoom_windows().choose(evenly, budget * of_zoom, source)
             step = (high - low) / ZOOM_CELLS
@@ -464,7 +464,7 @@ def _count_cells(
     return counts
 
 
-def _count_evenly(
+def _count_zoom_cells(
     read: Callable[[Table], list[Floats]],
     table: Table,
     *,

@@ -245,7 +245,7 @@ class DPSimpleImputer(CentralTransformer):
         values: list[list[Any]] = []
         empty = rows.table.take(np.arange(0))
         for index, name in enumerate(domain.columns):
-            declared = _list_values(domain[name])
+            declared = _list_statistics(domain[name])
             is_value = [value is not None for value in declared]
             if not any(is_value):
                 raise ValueError(
@@ -272,7 +272,7 @@ class DPSimpleImputer(CentralTransformer):
         return filled
 
 
-def _list_values(attribute: Any) -> list[Any]:
+def _list_statistics(attribute: Any) -> list[Any]:
     """Return the declared values, or the middle of each bin, rounded down to the declared decimals."""
     values = list(attribute.values)
     decimals = getattr(attribute, "decimals", None)

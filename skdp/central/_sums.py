@@ -36,7 +36,7 @@ GRID = 1 << 29
 
 # Numbers per block. A block fits in the cache, and float sums of its integers and of
 # products of rows are exact (2**(15 + 15 + 17) < 2**53).
-BLOCK = 1 << 17
+MAX_SUMMED_NUMBERS = 1 << 17
 
 # The variance of a uniform distribution between the bounds, in squared half widths.
 UNIFORM_VARIANCE = 1 / 3
@@ -220,7 +220,7 @@ def read_weights(table: Table, max_weight: float) -> Floats:
 
 def slice_rows(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Divide rows into blocks whose numbers fit into the cache."""
-    step = max(BLOCK // max(n_columns, 1), 1)
+    step = max(MAX_SUMMED_NUMBERS // max(n_columns, 1), 1)
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 

@@ -28,7 +28,7 @@ SOURCES = (
     " pipeline written by skdp.save, or a ledger"
 )
 # Choices of options. Tests compare them with the choices of the library.
-TRANSFORMERS = (
+TRANSFORMER_NAMES = (
     "randomized_response",
     "unary",
     "subset",
@@ -36,7 +36,7 @@ TRANSFORMERS = (
     "auto",
     "numeric",
 )
-POSTPROCESSORS = ("none", "clip", "simplex")
+POSTPROCESS_CHOICES = ("none", "clip", "simplex")
 MARGINALS = ("auto", "full", "independent")
 TEXTS = ("title", "purpose")
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
@@ -511,11 +511,11 @@ def _add_privatize(command: Any) -> None:
     )
     add(
         "--transformer",
-        choices=TRANSFORMERS,
+        choices=TRANSFORMER_NAMES,
         metavar="NAME",
         default="randomized_response",
         help=(
-            f"protocol of the reports, one of {', '.join(TRANSFORMERS)}: numeric for"
+            f"protocol of the reports, one of {', '.join(TRANSFORMER_NAMES)}: numeric for"
             " numbers within declared bounds, the others for declared values and bins"
             " (default: randomized_response)"
         ),
@@ -587,7 +587,7 @@ def _add_estimate(command: Any) -> None:
     )
     add(
         "--postprocess",
-        choices=POSTPROCESSORS,
+        choices=POSTPROCESS_CHOICES,
         default="none",
         help="how to remove negative counts (default: none)",
     )

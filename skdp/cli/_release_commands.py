@@ -482,7 +482,7 @@ def run_table(options: argparse.Namespace) -> Path:
     absent = [name for name in options.columns if name not in domain]
     domain |= dict.fromkeys(absent, Interval(real=True))
     _check_options(options)
-    _check_bins(options, domain)
+    _check_key_bins(options, domain)
     max_weight = _find_max_weight(options.weight, domain)
     check_path(options.out, "out")
     check_page(options, "statement")
@@ -588,7 +588,7 @@ def _check_options(options: argparse.Namespace) -> None:
     check_csv(options.out)
 
 
-def _check_bins(options: argparse.Namespace, domain: Domain) -> None:
+def _check_key_bins(options: argparse.Namespace, domain: Domain) -> None:
     """Raise an error if the domain file declares bounds of a key, but no bins."""
     # The bins of other columns do not matter.
     for name in options.by:

@@ -238,7 +238,7 @@ def list_or_cut(
             f"has more than {max_values} distinct values{describe_texts(values)}; group "
             "them, or drop the column"
         )
-    return _cut_dates(values, bins)
+    return _bin_dates(values, bins)
 
 
 def describe_texts(texts: Sequence[str]) -> str:
@@ -325,7 +325,7 @@ def _list_round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]
                 yield width
 
 
-def _cut_dates(values: Sequence[Any], bins: int) -> Interval:
+def _bin_dates(values: Sequence[Any], bins: int) -> Interval:
     """Cut the range of ascending dates into at most `bins` bins of a day, of 1, 2, 3 or 6 months, or of years."""
     low, high = np.array([values[0], values[-1]], "datetime64[us]")
     if high > np.datetime64(datetime.max):

@@ -258,13 +258,13 @@ class Expression:
     def evaluate(self, get_operand: Reader) -> Operand:
         """Evaluate the expression on the columns that `get_operand` returns."""
         with np.errstate(all="ignore"):
-            return _evaluate(self._tree, get_operand)
+            return _evaluate_node(self._tree, get_operand)
 
     def compare(self, get_operand: Reader) -> list[Mask]:
         """Return the truth values of each comparison in the expression, of shape (n_rows,)."""
         compared = [n for n in ast.walk(self._tree) if isinstance(n, ast.Compare)]
         with np.errstate(all="ignore"):
-            return [_evaluate(node, get_operand).to_truth() for node in compared]
+            return [_evaluate_node(node, get_operand).to_truth() for node in compared]
 
     def compute(self, get_operand: Reader) -> NDArray[Any]:
         """Return the values of a derived column in a table, of shape (n_rows,).
@@ -331,7 +331,7 @@ def parse_derived(
     return derived
 
 
-def _evaluate(node: ast.expr, get_operand: Reader) -> Operand:
+def _evaluate_node(node: ast.expr, get_operand: Reader) -> Operand:
     """Evaluate a node of a syntax tree; all forms that are not listed here raise an error.
 
     `get_operand` returns the type and the values of a column.
@@ -342,27 +342,34 @@ def _evaluate(node: ast.expr, get_operand: Reader) -> Operand:
         case ast.Constant(value=bool() | str() | int() | float() as value):
             return _make_constant(value)
         case ast.UnaryOp(op=ast.Not(), operand=part):
-            return Operand(_TRUTH, ~_evaluate(part, get_operand).to_truth())
+            return Operand(_TRUTH, ~_evaluate_node(part, get_operand).to_truth())
         case ast.UnaryOp(op=op, operand=part) if type(op) in _SIGNS:
-            number = _evaluate(part, get_operand)
+            number = _evaluate_node(part, get_operand)
             if number.family != _NUMBER:
                 raise ValueError(f"a sign requires a number, got {number.family}.")
             return number._replace(data=_SIGNS[type(op)](number.data))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
             calculate = _ARITHMETIC[type(op)]
             return _calculate(
-                calculate, _evaluate(left, get_operand), _evaluate(right, get_operand)
+                calculate,
+                _evaluate_node(left, get_operand),
+                _evaluate_node(right, get_operand),
             )
         # `a and b and c` is one node with three parts.
         case ast.BoolOp(op=op, values=parts):
-            truths = [_evaluate(part, get_operand).to_truth() for part in parts]
+            truths = [_evaluate_node(part, get_operand).to_truth() for part in parts]
             return _combine(truths, isinstance(op, ast.And))
         # `a < b < c` is `a < b and b < c`.
         case ast.Compare(left=left, ops=ops, comparators=rights):
             if {type(op) for op in ops} <= _COMPARISONS.keys():
-                operands = [_evaluate(part, get_operand) for part in (left, *rights)]
+                operands = [
+                    _evaluate_node(part, get_operand) for part in (left, *rights)
+                ]
                 pairs = zip(ops, pairwise(operands), strict=True)
-                truths = [_compare(_COMPARISONS[type(op)], *pair) for op, pair in pairs]
+                truths = [
+                    _compare_operands(_COMPARISONS[type(op)], *pair)
+                    for op, pair in pairs
+                ]
                 return _combine(truths, True)
     # **Security.** Calls, attributes and indexing, which could run code, raise an error here.
     raise ValueError(f"{ast.unparse(node)!r:.200} is not allowed. {_ALLOWED}")
@@ -385,7 +392,9 @@ def _make_constant(value: bool | str | int | float) -> Operand:
     return Operand(_NUMBER, np.float64(value), isinstance(value, int))
 
 
-def _compare(comparison: Callable[..., Any], left: Operand, right: Operand) -> Mask:
+def _compare_operands(
+    comparison: Callable[..., Any], left: Operand, right: Operand
+) -> Mask:
     """Compare two operands of one family, such as numbers or text; comparisons with missing values are False."""
     family = left.family
     if family != right.family:

@@ -24,7 +24,7 @@ from skdp.domain import Domain
 from skdp.metrics._labels import (
     check_both_groups,
     find_positive_label,
-    list_names,
+    list_column_names,
     list_privileged,
     parse_classes,
     parse_weights,
@@ -127,7 +127,7 @@ def to_aif360(
         column = frame[name]
         is_privileged = column.isin(listed).to_numpy(dtype=bool)
         check_both_groups(is_privileged, f"X[{name!r}]")
-        values = _list_values(column)
+        values = _list_categories(column)
         if len(values) > 2:
             raise ValueError(
                 f"Column {name!r} of X must have two values as a protected attribute of "
@@ -205,7 +205,7 @@ def _convert_frame(X: Any) -> pd.DataFrame:
 
 def _check_names(names: Any, columns: list[Any]) -> list[Any]:
     """Return the sensitive features as a list; raise an error if one is not a column of X."""
-    names = list_names("sensitive_features", names)
+    names = list_column_names("sensitive_features", names)
     if not names or any(name not in columns for name in names):
         raise ValueError(
             f"`sensitive_features` must be names of columns of X, {columns}, got "
@@ -214,7 +214,7 @@ def _check_names(names: Any, columns: list[Any]) -> list[Any]:
     return names
 
 
-def _list_values(column: pd.Series) -> list[Any]:
+def _list_categories(column: pd.Series) -> list[Any]:
     """List the declared values of a categorical column, or the occurring values in order."""
     return list(column.astype("category").cat.categories)
 
@@ -240,7 +240,7 @@ def _encode_frame(
     indicators = {}
     for name in texts:
         indicators[name] = {
-            f"{name}={value}": value for value in _list_values(frame[name])
+            f"{name}={value}": value for value in _list_categories(frame[name])
         }
     return numeric, indicators
 

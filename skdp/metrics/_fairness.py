@@ -30,7 +30,7 @@ from skdp.metrics._labels import (
     CellLabels,
     code_cells,
     find_privileged,
-    list_names,
+    list_column_names,
     list_positive_labels,
     parse_columns,
     parse_outcomes,
@@ -42,7 +42,7 @@ from skdp.metrics._rates import (
     Metrics,
     MetricTable,
     Rates,
-    compare_groups,
+    compare_rates,
     estimate_rates,
     read_metrics,
     score_table,
@@ -51,7 +51,7 @@ from skdp.metrics._rates import (
 from skdp.metrics._reported_groups import (
     WEIGHTED,
     debias_groups,
-    find_declared,
+    find_declared_groups,
     list_cells,
 )
 from skdp.survey import ReportDesign
@@ -415,7 +415,7 @@ def debiased_fairness(
     domain, indicators = debias_groups(sensitive_features, encoder, columns)
     outcomes = parse_outcomes(y_true, y_pred, len(indicators))
     if privileged is not None:
-        find_declared(privileged, domain)
+        find_declared_groups(privileged, domain)
     cells = list_cells(domain)
     names, is_group = group_cells(cells, list(domain), privileged)
     weights = _scale_weights(sample_weight, sensitive_features, len(indicators))
@@ -517,7 +517,7 @@ def fairness_from_counts(
     """
     check_column_name("y_true", y_true)
     check_column_name("y_pred", y_pred)
-    names = list_names("sensitive_features", sensitive_features)
+    names = list_column_names("sensitive_features", sensitive_features)
     table = read_counts(counts, [y_true, y_pred, *names])
     sizes = table["count"].to_numpy(float)
     outcomes = parse_outcomes(table[y_true], table[y_pred], len(sizes))
@@ -674,7 +674,7 @@ def _tabulate_metrics(
         for name, pairs, sides in compared:
             definition = comparison[0].format(**sides)
             options = comparison, pairs, not groups.has_privileged
-            lines.append((metric, definition, name, *compare_groups(score, *options)))
+            lines.append((metric, definition, name, *compare_rates(score, *options)))
     numbers = list(Estimate._fields)
     table = pd.DataFrame(lines, columns=["metric", "definition", "group", *numbers])
     # The dtype object keeps None and tuples of values.

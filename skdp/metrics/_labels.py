@@ -96,7 +96,7 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     return columns
 
 
-def list_names(parameter: str, columns: Any) -> list[Any]:
+def list_column_names(parameter: str, columns: Any) -> list[Any]:
     """Return the name of a column, or a list of names, as a list; raise an error for a series or an array."""
     names = list(columns) if isinstance(columns, list) else [columns]
     for name in names:
@@ -106,7 +106,7 @@ def list_names(parameter: str, columns: Any) -> list[Any]:
 
 def list_columns(columns: Any, declared: list[Any]) -> list[Any]:
     """Return `columns` as a list, by default all declared columns; raise an error for other names."""
-    names = list_names("columns", declared if columns is None else columns)
+    names = list_column_names("columns", declared if columns is None else columns)
     is_known = all(name in declared for name in names)
     if not names or not is_known or len({*names}) < len(names):
         raise ValueError(
@@ -220,16 +220,16 @@ def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
                 f"`privileged` must be a mapping with the keys {list(names)} for "
                 f"several columns, got {type(privileged).__name__}."
             )
-        return [_list_values(privileged)]
+        return [_list_privileged_values(privileged)]
     if set(privileged) != set(names):
         raise ValueError(
             f"`privileged` must have the keys {list(names)}, got {list(privileged)}. "
             "Name the column, or pass its privileged values."
         )
-    return [_list_values(privileged[name]) for name in names]
+    return [_list_privileged_values(privileged[name]) for name in names]
 
 
-def _list_values(values: Any) -> list[Any]:
+def _list_privileged_values(values: Any) -> list[Any]:
     """Return one value or a collection of values as a list, with None for missing."""
     types = (list, tuple, set, frozenset, np.ndarray, pd.Index, pd.Series)
     listed = list(values) if isinstance(values, types) else [values]

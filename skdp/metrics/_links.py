@@ -107,7 +107,7 @@ def link_errors(
         "synthetic_people": synthetic_people,
         "synthetic_events": synthetic_events,
     }
-    read = {name: _read_table(table, name) for name, table in given.items()}
+    read = {name: _read_dataframe(table, name) for name, table in given.items()}
     without = [name for name, table in read.items() if person not in [*table]]
     if without:
         raise ValueError(
@@ -164,7 +164,7 @@ def link_errors(
     return pd.concat([means, pd.Series(lines, dtype=float)])
 
 
-def _read_table(table: Any, label: str) -> pd.DataFrame:
+def _read_dataframe(table: Any, label: str) -> pd.DataFrame:
     """Convert a table to pandas, with dates as numbers of milliseconds."""
     if not is_frame(table):
         raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
@@ -210,8 +210,8 @@ def _describe(
     # All events of a person are equal without an order.
     order = person if order_by is None else order_by
     orders = events[order] if order in events else np.arange(len(events))
-    cut = _cut(events, event_columns)
-    joined = cut.merge(_cut(people, person_columns), on=person)
+    cut = _cut_at_deciles(events, event_columns)
+    joined = cut.merge(_cut_at_deciles(people, person_columns), on=person)
     for name in event_columns:
         described["column", name, None] = _count(cut[[name]])
         for column in person_columns:
@@ -247,7 +247,7 @@ def _count_next(values: pd.Series, persons: pd.Series, orders: Any) -> pd.Series
     return pd.Series(pairs.data / pairs.data.sum(), index)
 
 
-def _cut(table: pd.DataFrame, real: pd.DataFrame) -> pd.DataFrame:
+def _cut_at_deciles(table: pd.DataFrame, real: pd.DataFrame) -> pd.DataFrame:
     """Cut the columns of a real table that are numbers with more than 20 values at the deciles of the real table."""
     cut = table.copy()
     for name, column in real.items():

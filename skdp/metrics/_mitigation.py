@@ -26,7 +26,7 @@ from skdp.metrics._reported_groups import (
     check_encoder,
     debias_groups,
     encode_labels,
-    find_declared,
+    find_declared_groups,
     joint_distribution,
     project_rows,
     sum_indicators,
@@ -371,7 +371,7 @@ def private_reweighing(
     {'Female': 0.39, 'Male': 0.41}
     """
     domain, indicators = debias_groups(reports, encoder, columns)
-    is_privileged = find_declared(privileged, domain)
+    is_privileged = find_declared_groups(privileged, domain)
     (labels,) = encode_labels(reports, len(indicators), y_true=y_true)
     values = pd.Series(labels)
     label = find_positive_label(positive_label, y_true=values)

@@ -19,7 +19,7 @@ LETTERS = {"A": 0.05, "B": 0.10, "C": 0.15, "D": 0.25, "E": 1 / 3}
 WORST = "F"
 
 # Names of the columns after an estimate; medians have no standard error.
-PARTS = ("std_error", "lower", "upper")
+INTERVAL_PARTS = ("std_error", "lower", "upper")
 
 
 def grade_estimates(
@@ -127,7 +127,9 @@ def _find_blocks(
     """Return the slice of each estimate with its error and interval, and the prefix of the names of its interval."""
     blocks: list[tuple[int, int, str]] = []
     for start, name in enumerate(names):
-        for prefix, parts in product((f"{name}_", ""), (PARTS, PARTS[1:])):
+        for prefix, parts in product(
+            (f"{name}_", ""), (INTERVAL_PARTS, INTERVAL_PARTS[1:])
+        ):
             end = start + 1 + len(parts)
             is_block = names[start + 1 : end] == [prefix + part for part in parts]
             # A standard error before an interval is a part of the estimate before it.

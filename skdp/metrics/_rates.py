@@ -436,7 +436,7 @@ def estimate_rates(cells: CellSums, table: MetricTable, level: float) -> Estimat
 
 
 @IGNORE_DIVISION
-def compare_groups(
+def compare_rates(
     score: Callable[[int], Rates],
     comparison: Comparison,
     pairs: tuple[Indices, Indices],

@@ -133,7 +133,7 @@ def list_cells(domain: Domain) -> CellLabels:
     return list(itertools.product(*(domain[name].labels for name in domain.columns)))
 
 
-def find_declared(privileged: Any, domain: Domain) -> Mask:
+def find_declared_groups(privileged: Any, domain: Domain) -> Mask:
     """Return a mask of the privileged groups; raise an error for values that are not declared."""
     names = list(domain.columns)
     # Without this check, a misspelled value among several would be ignored.

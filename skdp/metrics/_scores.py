@@ -24,7 +24,7 @@ from skdp.metrics._fairness import group_cells, read_counts, warn_of_undefined
 from skdp.metrics._labels import (
     code_cells,
     find_positive_label,
-    list_names,
+    list_column_names,
     parse_column,
 )
 from skdp.metrics._rates import RateSums, score_rates
@@ -34,7 +34,7 @@ from skdp.metrics._reported_groups import REPORTED
 MEANS = ("roc_auc", "brier_score")
 
 # Rates of negative and of positive rows.
-RATES = ("false_positive_rate", "true_positive_rate")
+ROC_RATES = ("false_positive_rate", "true_positive_rate")
 
 # Largest number of scores. The time is proportional to its square: 0.3 seconds.
 MAX_SCORES = 1_000
@@ -190,7 +190,7 @@ def scores_from_counts(
     check_column_name("y_true", y_true)
     check_column_name("y_score", y_score)
     names = [] if sensitive_features is None else sensitive_features
-    names = list_names("sensitive_features", names)
+    names = list_column_names("sensitive_features", names)
     is_reported = y_true in getattr(counts, "attrs", {}).get(REPORTED, ())
     table = read_counts(counts, [y_true, y_score, *names], allows_reports=True)
     labels = parse_column(table[y_true], "y_true")
@@ -209,7 +209,9 @@ def scores_from_counts(
             "Round the scores before you count them."
         )
     tables = []
-    for name, counted, noise in sum_groups(table, names, bin_of_row, is_positive):
+    for name, counted, noise in sum_bins_by_group(
+        table, names, bin_of_row, is_positive
+    ):
         with np.errstate(divide="ignore", invalid="ignore"):
             scores = _score_group(bins, counted, noise, level, is_reported)
         warn_of_undefined(scores, is_reported=True)
@@ -219,7 +221,7 @@ def scores_from_counts(
     return pd.concat(tables, ignore_index=True)
 
 
-def sum_groups(
+def sum_bins_by_group(
     table: Mapping[Any, pd.Series], names: list[Any], bins: Indices, labels: Any
 ) -> Iterator[tuple[Any, Floats, Floats]]:
     """Yield the name of each group with the counts and the variances of its bins and labels; shape (n_bins, 2).
@@ -286,7 +288,7 @@ def _bound_brier_rounding(bins: Floats, counts: Floats) -> float:
 def _list_rates(bins: Floats) -> list[Line]:
     """List the false, then the true positive rate at each threshold, the smallest score of a bin or infinity."""
     lines = []
-    for name, label in zip(RATES, np.eye(2), strict=True):
+    for name, label in zip(ROC_RATES, np.eye(2), strict=True):
         for threshold in [*bins[:, 0], np.inf]:
             selected = np.multiply.outer(bins[:, 0] >= threshold, label)
             lines.append((name, threshold, selected, np.ones_like(selected) * label))

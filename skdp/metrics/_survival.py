@@ -19,9 +19,9 @@ from skdp.base import (
     check_confidence_level,
 )
 from skdp.metrics._fairness import read_counts
-from skdp.metrics._labels import list_names, parse_column
+from skdp.metrics._labels import list_column_names, parse_column
 from skdp.metrics._reported_groups import REPORTED
-from skdp.metrics._scores import read_bins, sum_groups
+from skdp.metrics._scores import read_bins, sum_bins_by_group
 
 # Smallest number at risk, in standard deviations of its noise, and in rows. The relative
 # error of the number is then at most 1/4, and the second-order term, which the intervals
@@ -142,7 +142,7 @@ def survival_from_counts(
     level = check_confidence_level(confidence_level)
     check_column_name("time", time)
     check_column_name("event", event)
-    names = list_names("group", [] if group is None else group)
+    names = list_column_names("group", [] if group is None else group)
     if {time, event} & {*getattr(counts, "attrs", {}).get(REPORTED, ())}:
         raise ValueError(
             "`counts` must have true times and events, got reports, whose counts have "
@@ -158,7 +158,7 @@ def survival_from_counts(
         )
     groups, numbers = [], []
     codes = events.to_numpy(int)
-    for name, counted, noise in sum_groups(table, names, bin_of_row, codes):
+    for name, counted, noise in sum_bins_by_group(table, names, bin_of_row, codes):
         groups.append(name)
         numbers.append(_estimate_group(starts, counted, noise, level))
     metrics = ["survival", "at_risk", "restricted_mean"]

@@ -38,7 +38,7 @@ from skdp.tables import (
 )
 
 RangeQuery = Mapping[Any, Any]
-Values = Categories | Interval
+ListedValues = Categories | Interval
 
 # Types of bounds, as named by `type_of_value`, that a range of dates may have.
 TIME_KINDS = ("date", "datetime")
@@ -307,7 +307,7 @@ def _code_columns(
     return pd.DataFrame(codes)
 
 
-def _encode(name: Any, values: Values, column: Any) -> Codes:
+def _encode(name: Any, values: ListedValues, column: Any) -> Codes:
     """Return the index of each cell in `values`, or ``len(values)`` if it is outside."""
     (codes,) = Domain({name: values}).encode([column])
     return codes

@@ -82,7 +82,7 @@ def choose_sizes(n_rows: float, error: float) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=32)  # columns often have equal bounds
-def cut_finely(low: float, high: float) -> Interval:
+def cut_to_cells(low: float, high: float) -> Interval:
     """Cut an interval into public cells, see `find_edges`."""
     return make_cells(find_edges(low, high, MAX_CELLS))
 

@@ -47,7 +47,7 @@ from skdp.central.additive._backfitting import (
     Start,
     backfit,
     choose_sizes,
-    cut_finely,
+    cut_to_cells,
     list_ordered_bins,
     merge_to_bins,
 )
@@ -86,7 +86,7 @@ TARGET_PART, OPEN_TARGET_PART = Fraction(1, 16), Fraction(1, 5)
 
 # Largest number of values of a column. Smoothing uses matrices of pairs of values, of at most
 # 134 MB each.
-MAX_VALUES = 4096
+MAX_CATEGORIES = 4096
 
 
 class ShapeFunction(NamedTuple):
@@ -128,7 +128,7 @@ class AdditiveModel(SupervisedStatistic):
     _requires_rows = True
     _takes_categories = True
     _found_parameter = "categories"
-    _max_found = MAX_VALUES - 1
+    _max_found = MAX_CATEGORIES - 1
     _finds_limits = True
 
     @abstractmethod
@@ -216,7 +216,7 @@ class AdditiveModel(SupervisedStatistic):
         bounds = parse_bounds(bounds, bounded) if bounded else np.zeros((0, 2))
         attributes: dict[Any, Any] = {}
         for name, (low, high) in zip(numbers, bounds.tolist(), strict=False):
-            attributes[name] = cut_finely(low, high)
+            attributes[name] = cut_to_cells(low, high)
         if declared_names:
             table = select_columns(features, declared_names)
             values = rows.select(declared_names).add_found(self.categories)
@@ -224,9 +224,9 @@ class AdditiveModel(SupervisedStatistic):
             for name in declared_names:
                 attributes[name] = declared[name]
                 n_values = len(declared[name])
-                if n_values > MAX_VALUES:
+                if n_values > MAX_CATEGORIES:
                     raise ValueError(
-                        f"Column {name!r} must have at most {MAX_VALUES:,} declared values, got "
+                        f"Column {name!r} must have at most {MAX_CATEGORIES:,} declared values, got "
                         f"{n_values:,}. Merge rare values."
                     )
         domain = Domain({name: attributes[name] for name in features.names})
