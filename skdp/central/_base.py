@@ -885,6 +885,15 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
     # The output of `transform` is a function of each input row, so it is as sensitive
     # as the row.
 
+    # True if columns keep their dtype.
+    _preserves_dtype: ClassVar[bool] = True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if not self._preserves_dtype:
+            tags.transformer_tags.preserves_dtype = []
+        return tags
+
     def transform(self, X: TableLike) -> Any:
         """Transform the rows of a table.
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags
 
 from skdp._arrays import Floats
 from skdp.base import check_choice, parse_bounds, parse_ends
@@ -103,6 +102,7 @@ class DPOneHotEncoder(CentralTransformer):
     """
 
     _takes_categories = True
+    _preserves_dtype = False
     _found_parameter = "categories"
     _search_part = Fraction(1)  # there is no other part
 
@@ -187,11 +187,6 @@ class DPOneHotEncoder(CentralTransformer):
 
     def _is_free(self, names: Sequence[Any]) -> bool:
         return True  # dtypes may declare categories
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def _list_names(
@@ -320,6 +315,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     # Delta is for categories that are found.
     _delta_is_for_noise = False
     _takes_categories = True
+    _preserves_dtype = False
     _found_parameter = "categories"
     _finds_limits = True
     _finds_limits_within = True
@@ -344,11 +340,6 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
     def _select_bounded(self, rows: Batches) -> Batches:
         return rows.target

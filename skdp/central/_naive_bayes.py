@@ -450,13 +450,13 @@ class DPGaussianNB(NaiveBayes):
         self.domain_ = classes.domain
         n_rows = np.maximum(counts, 1.0)
         proportions = (n_rows / n_rows.sum())[:, np.newaxis]
-        mean, mean_variance = _shrink_to_mean(mean, mean_error, proportions)
-        variance, _ = _shrink_to_mean(variance, variance_error, proportions)
+        mean = _shrink_to_mean(mean, mean_error, proportions)
+        variance = _shrink_to_mean(variance, variance_error, proportions)
         self.theta_ = from_grid(mean, sums.bounds)
         width = sums.bounds[:, 1] - sums.bounds[:, 0]
         limits = np.finfo(float)
         with np.errstate(over="ignore", under="ignore"):
-            variances = (width / 2) ** 2 * (variance + mean_variance)
+            variances = (width / 2) ** 2 * variance
         self.var_ = np.clip(variances, limits.tiny, limits.max)
 
     def _log_likelihood(self, table: Table) -> Floats:
@@ -470,10 +470,8 @@ class DPGaussianNB(NaiveBayes):
         return densities.sum(axis=2)
 
 
-def _shrink_to_mean(
-    estimates: Floats, errors: Floats, proportions: Floats
-) -> tuple[Floats, Floats]:
-    """Shrink the estimates of classes toward their mean by empirical Bayes; also return their squared errors.
+def _shrink_to_mean(estimates: Floats, errors: Floats, proportions: Floats) -> Floats:
+    """Shrink the estimates of classes toward their mean by empirical Bayes.
 
     Estimates and errors have the shape (n_classes, n_columns), proportions of classes (n_classes, 1).
     """
@@ -485,4 +483,4 @@ def _shrink_to_mean(
     excess = (proportions * ((estimates - average) ** 2 - squares)).sum(axis=0)
     between_variance = np.maximum(excess, 0)
     factors = between_variance / (between_variance + squares)
-    return average + factors * (estimates - average), factors * squares
+    return average + factors * (estimates - average)

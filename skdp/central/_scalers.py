@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import QuantileTransformer
-from sklearn.utils import Tags
 
 from skdp._arrays import Floats, Mask
 from skdp.base import NORMAL, Bounds, check_choice, check_flag, parse_bounds, parse_ends
@@ -742,6 +741,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     ([2, 3, 2, 3], [39, 50, 38, 53])
     """
 
+    _preserves_dtype = False
     _finds_limits = True
 
     def __init__(
@@ -793,8 +793,3 @@ class DPKBinsDiscretizer(CentralTransformer):
                 bins = np.where(is_missing, np.nan, bins)
             binned.append(bins)
         return binned
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
