@@ -30,6 +30,7 @@ from skdp.base import PathType, check_ledger
 from skdp.domain import Categories, Domain, FoundCategories, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
+from skdp.randomness import check_type
 from skdp.tables import (
     Table,
     empty_column,
@@ -133,10 +134,7 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     """
     import skops.io
 
-    if not isinstance(estimator, BaseEstimator):
-        raise TypeError(
-            f"`estimator` must be an estimator, got {type(estimator).__name__}."
-        )
+    check_type("estimator", estimator, BaseEstimator, "an estimator")
     name = type(estimator).__name__
     try:
         data = skops.io.dumps(pack(estimator))

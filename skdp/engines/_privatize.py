@@ -37,7 +37,7 @@ from skdp.local import (
     join_parts,
     warn_of_reports,
 )
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, check_type
 from skdp.readers import Extra, open_engine, open_output, run_check, run_safely
 from skdp.tables import Table, attach_schema_protocol, to_python, wrap_table
 
@@ -288,10 +288,7 @@ def fit_on_schema(
 
 def check_keep(keep: Any) -> None:
     """Raise an error unless the columns to keep are a list of names."""
-    if isinstance(keep, str) or not isinstance(keep, Sequence):
-        raise TypeError(
-            f"`keep` must be a list of column names, got {type(keep).__name__}."
-        )
+    check_type("keep", keep, Sequence, "a list of column names", excluded=str)
 
 
 # Columns that are released unprotected

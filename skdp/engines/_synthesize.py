@@ -22,6 +22,7 @@ from skdp.engines._files import (
     find_format,
     write_file,
 )
+from skdp.randomness import check_type
 from skdp.readers import Extra, check_path, open_output, write_keys
 from skdp.synthesis import (
     DPLinkedSynthesizer,
@@ -226,18 +227,11 @@ def _write_samples(
 
 def _declared_domain(synthesizer: Any) -> Domain:
     """Return the domain of a synthesizer; raise an error unless it declares columns by name."""
-    if not isinstance(synthesizer, DPMarginalSynthesizer):
-        raise TypeError(
-            "`synthesizer` must be a DPMarginalSynthesizer, got "
-            f"{type(synthesizer).__name__}."
-        )
-    declared = synthesizer.domain
-    if not isinstance(declared, Mapping):
-        raise TypeError(
-            "`domain` must be a Domain or a mapping of column name to values, got "
-            f"{type(declared).__name__}."
-        )
-    return Domain(declared)
+    expected = "a DPMarginalSynthesizer"
+    check_type("synthesizer", synthesizer, DPMarginalSynthesizer, expected)
+    expected = "a Domain or a mapping of column name to values"
+    check_type("domain", synthesizer.domain, Mapping, expected)
+    return Domain(synthesizer.domain)
 
 
 def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable:

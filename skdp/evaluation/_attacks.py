@@ -28,6 +28,7 @@ from skdp.domain import Domain
 from skdp.local import SAMPLED, ReportTransformer
 from skdp.metrics import code_cells, parse_columns
 from skdp.privacy import PrivacyGuarantee
+from skdp.randomness import check_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -489,10 +490,7 @@ def _bound_advantage(guarantee: Any) -> float:
     """Return the largest expected advantage of any membership attack; nan without a guarantee."""
     if guarantee is None:
         return math.nan
-    if not isinstance(guarantee, PrivacyGuarantee):
-        raise TypeError(
-            f"`guarantee` must be a PrivacyGuarantee, got {type(guarantee).__name__}."
-        )
+    check_type("guarantee", guarantee, PrivacyGuarantee, "a PrivacyGuarantee")
     # The bound of an attack on one row is for the replacement of the row. Humphries et al.
     # (2023) bound it by the total variation.
     return 2 * guarantee.to("replace").guess_probability - 1

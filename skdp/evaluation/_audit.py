@@ -31,7 +31,7 @@ from skdp.exact import log_upper
 from skdp.local import ReportProtocol
 from skdp.pages import warn
 from skdp.privacy import check_delta, check_epsilon
-from skdp.randomness import check_size
+from skdp.randomness import check_size, check_type
 from skdp.tables import convert_frame, is_frame
 
 # A column for each part of the output, with an entry for each draw.
@@ -492,10 +492,7 @@ def audit_epsilon(
     """
     if n_draws is not None:
         check_size(n_draws, min_val=100, max_val=None, name="n_draws")
-    if neighbors is not None and not isinstance(neighbors, list | tuple):
-        raise TypeError(
-            f"`neighbors` must be a list of tables, got {type(neighbors).__name__}."
-        )
+    check_type("neighbors", neighbors, list | tuple | None, "a list of tables")
     fitted = None
     methods = ("transform", "report", "fit")
     if any(hasattr(release, name) for name in methods):

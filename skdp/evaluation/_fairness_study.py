@@ -40,14 +40,14 @@ from skdp.metrics import (
     Metrics,
     fairness_report,
     find_positive_label,
-    import_optional,
     list_privileged,
     parse_classes,
     private_parity,
     read_metrics,
 )
 from skdp.pages import warn
-from skdp.randomness import check_size
+from skdp.randomness import check_size, check_type
+from skdp.readers import import_extra
 
 
 def fairness_study(
@@ -244,12 +244,9 @@ def _name_encoders(encoder: Any) -> dict[str, Any]:
     """Return the encoders of a study by name; raise an error for other objects."""
     is_single = not isinstance(encoder, Mapping)
     named = {type(encoder).__name__: encoder} if is_single else dict(encoder)
+    expected = "an encoder of categories, or a mapping of names to encoders"
     for one in named.values():
-        if not isinstance(one, OracleEncoder):
-            raise TypeError(
-                "`encoder` must be an encoder of categories, or a mapping of names to "
-                f"encoders, got {type(one).__name__}."
-            )
+        check_type("encoder", one, OracleEncoder, expected)
     if not named:
         raise ValueError("`encoder` must have at least one encoder, got none.")
     return named
@@ -624,7 +621,7 @@ def _constrain_parity(
     model: Any, train: StudyTable, test: StudyTable, encoder: Any
 ) -> NDArray[Any]:
     """Train with demographic parity of reported groups, and predict the labels, 0 or 1, of the test rows."""
-    reductions = import_optional("fairlearn.reductions")
+    reductions = import_extra("fairlearn.reductions", "fairness")
     reports = _privatize(encoder, train, train.sensitive_features)
     features: Any = train.features(protected=False)
     tested: Any = test.features(protected=False)

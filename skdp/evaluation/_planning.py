@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 from sklearn.base import clone
 
@@ -373,10 +372,9 @@ def _report_variance(encoder: Any, rate: float) -> float:
 def _fit_to_declared(source: Any) -> Any:
     """Fit a clone of an encoder to one row of declared values, without a charge."""
     domain = _declared_domain(source)
-    row = {name: [domain[name].values[0]] for name in domain.columns}
     encoder = clone(source).set_params(categories=domain, ledger=None)
     with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):
-        return encoder.fit(pd.DataFrame(row, dtype=object))
+        return encoder.fit(encoder._declared_row(domain.columns))
 
 
 def _domain_parameter(source: Any) -> str:

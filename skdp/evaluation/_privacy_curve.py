@@ -39,6 +39,7 @@ from skdp.privacy import (
     parse_budget,
     privacy_statement,
 )
+from skdp.randomness import check_type
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
 # Columns of the result of `privacy_curve`.
@@ -219,8 +220,7 @@ def privacy_curve(
 
 def _read_totals(epsilons: Any) -> dict[float, Any]:
     """Return totals as numbers, Rho or Mu, by their epsilons; raise an error unless these are distinct."""
-    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
-        return dict.fromkeys(check_epsilons(epsilons))  # raises the error
+    check_type("epsilons", epsilons, Iterable, "a list of numbers", excluded=str)
     totals = [
         x if isinstance(x, Rho | Mu) else check_epsilons([x])[0] for x in epsilons
     ]
@@ -519,10 +519,7 @@ def check_splits(curve: pd.DataFrame, keys: Iterable[str]) -> None:
 
 def check_epsilons(epsilons: Any) -> list[float]:
     """Return the values of epsilon to compare; raise an error unless they are valid and distinct."""
-    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
-        raise TypeError(
-            f"`epsilons` must be a list of numbers, got {type(epsilons).__name__}."
-        )
+    check_type("epsilons", epsilons, Iterable, "a list of numbers", excluded=str)
     values = list(epsilons)
     for epsilon in values:
         check_epsilon(epsilon, name="epsilons[i]")

@@ -60,6 +60,7 @@ from skdp.metrics import (
     fairness_report,
     parse_classes,
 )
+from skdp.randomness import check_type
 from skdp.tables import index_to_columns
 
 # Number of splits of the rows for classifiers.
@@ -537,8 +538,7 @@ def study_report(
     ...     sorted(path.name for path in page.parent.iterdir())[:2]
     ['count_errors.csv', 'index.html']
     """
-    if not isinstance(out, str | os.PathLike):
-        raise TypeError(f"`out` must be a path, got {type(out).__name__}.")
+    check_type("out", out, str | os.PathLike, "a path")
     out = Path(out)
     study = make_study(
         frame,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import wraps
-from importlib import import_module
 from itertools import count
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from skdp.evaluation._privacy_curve import (
     summarize_splits,
 )
 from skdp.metrics import convert_labels
+from skdp.readers import import_extra
 
 __all__ = [
     "CountEstimateDisplay",
@@ -119,15 +119,7 @@ def draw_plain_text(plot: Any) -> Any:
 
 def import_plotting(module: str) -> Any:
     """Import a module of matplotlib or jinja2, which are optional dependencies."""
-    package, _, _ = module.partition(".")
-    try:
-        import_module(package)
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"Plots and pages require {package}, which is not installed. Use `pip "
-            f"install {package}` (extra 'plot')."
-        ) from error
+    return import_extra(module, "plot", "Plots and pages require")
 
 
 def make_legend_entry(label: Any, **style: Any) -> Any:

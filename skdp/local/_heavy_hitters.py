@@ -37,7 +37,7 @@ from skdp.local.protocol._report_columns import (
 )
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
-from skdp.randomness import ByteSource, check_size, uniform_integers
+from skdp.randomness import ByteSource, check_size, check_type, uniform_integers
 from skdp.tables import to_object_list
 
 # Modulus of the polynomial hash of the symbols before a step, a Mersenne prime.
@@ -372,10 +372,7 @@ class WordCoder:
 
 def _check_alphabet(alphabet: Any) -> None:
     """Check that an alphabet is a string of distinct characters."""
-    if not isinstance(alphabet, str):
-        raise TypeError(
-            f"`alphabet` must be None or a str, got {type(alphabet).__name__}."
-        )
+    check_type("alphabet", alphabet, str, "None or a str")
     n_characters = len({*alphabet})
     # Symbols are bytes. The symbol 0 pads words, and one symbol replaces all other
     # characters.

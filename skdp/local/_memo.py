@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from skdp._arrays import Bytes, Mask
 from skdp.base import check_flag
 from skdp.oracles import draw_by_row
-from skdp.randomness import uniform_integers
+from skdp.randomness import check_type, uniform_integers
 from skdp.tables import (
     ColumnError,
     call_safely,
@@ -66,17 +66,16 @@ class SecretKey(bytes):
 
 def check_key(key: Any) -> bytes | None:
     """Check that a secret key is None, or bytes of sufficient length."""
-    if key is not None and not isinstance(key, bytes):
-        raise TypeError(
-            f"`secret_key` must be None or bytes, got {type(key).__name__}."
-        )
+    check_type("secret_key", key, bytes | None, "None or bytes")
+    if key is None:
+        return None
     # Keys of 128 random bits cannot be guessed.
-    if key is not None and len(key) < 16:
+    if len(key) < 16:
         raise ValueError(
             f"`secret_key` must have at least 16 bytes, got {len(key)}. Use "
             "SecretKey.generate()."
         )
-    if key is not None and re.fullmatch(rb"[0-9a-f]{64}\s+", key):
+    if re.fullmatch(rb"[0-9a-f]{64}\s+", key):
         raise ValueError(
             "`secret_key` must be random bytes, got a line of hexadecimal digits, as in "
             "a file of --new-key. Use SecretKey.fromhex(path.read_text())."

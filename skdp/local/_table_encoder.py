@@ -42,6 +42,7 @@ from skdp.local.protocol._protocol import ReportProtocol, Sampling, make_guarant
 from skdp.local.protocol._report_columns import concat_columns
 from skdp.oracles import ORACLES, choose_oracle
 from skdp.privacy import PrivacyLedger, check_epsilon
+from skdp.randomness import check_type
 from skdp.tables import Table
 
 Workload: TypeAlias = Literal["columns", "pairs"]
@@ -293,11 +294,8 @@ def check_weights(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
 
 def check_bounds(bounds: Any) -> dict[Any, Any]:
     """Check a mapping of column name to bounds, and return it; None is an empty mapping."""
-    if bounds is not None and not isinstance(bounds, Mapping):
-        raise TypeError(
-            "`bounds` must be a mapping of column name to (low, high), got "
-            f"{type(bounds).__name__}."
-        )
+    expected = "a mapping of column name to (low, high)"
+    check_type("bounds", bounds, Mapping | None, expected)
     if bounds:
         parse_bounds(dict(bounds), tuple(bounds))
     return {name: find_bounds(pair, name) for name, pair in (bounds or {}).items()}

@@ -33,6 +33,7 @@ from skdp.local.protocol._count_estimation import estimate_counts
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
+from skdp.randomness import check_type
 from skdp.tables import wrap_table
 
 
@@ -407,11 +408,11 @@ class PosteriorFeatures(TransformerWrapper):
     @restore_on_error
     def _fit_encoder(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
         """Fit the encoder, and return its reports of the rows; estimate the prior of the values from the reports."""
-        if not isinstance(self.encoder, OracleEncoder):
-            raise TypeError(
-                "`encoder` must be a local transformer with frequency oracles, such as "
-                f"RandomizedResponseEncoder(), got {type(self.encoder).__name__}."
-            )
+        expected = (
+            "a local transformer with frequency oracles, such as "
+            "RandomizedResponseEncoder()"
+        )
+        check_type("encoder", self.encoder, OracleEncoder, expected)
         encoder = clone(self.encoder)
         # The `set_output` of this object applies.
         encoder.set_output(transform="default")

@@ -5,7 +5,6 @@ privatized groups.
 """
 
 from skdp.metrics._aif360 import from_aif360, to_aif360
-from skdp.metrics._aif360 import import_optional as import_optional
 from skdp.metrics._fairness import (
     debiased_fairness,
     fairness_from_counts,

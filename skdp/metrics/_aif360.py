@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -29,6 +28,7 @@ from skdp.metrics._labels import (
     parse_classes,
     parse_weights,
 )
+from skdp.readers import import_extra
 from skdp.tables import convert_frame, is_frame, wrap_table
 
 # Name of the label column in all datasets: aif360's metrics compare the labels of two.
@@ -108,7 +108,7 @@ def to_aif360(
     >>> dataset.protected_attributes.ravel().tolist(), dataset.labels.ravel().tolist()
     ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
     """
-    datasets = import_optional("aif360.datasets")
+    datasets = import_extra("aif360.datasets", "fairness")
     check_row_order(X=X, y=y)
     frame = _convert_frame(X)
     labels = parse_classes(y, "y")
@@ -393,15 +393,3 @@ def _restore_types(data: pd.DataFrame, dtypes: Mapping[Any, Any]) -> pd.DataFram
 def _rename_values(column: pd.Series, names: Mapping[Any, Any]) -> pd.Series:
     """Replace numbers by the names of `metadata`; numbers without a name are kept."""
     return pd.Series([names.get(value, value) for value in column])
-
-
-def import_optional(module: str) -> Any:
-    """Import a module of aif360 or fairlearn, which are optional dependencies."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package, _, _ = module.partition(".")
-        raise ImportError(
-            f"This function requires {package}, which is not installed. Use `pip "
-            f"install {package}` (extra 'fairness')."
-        ) from error

@@ -20,7 +20,6 @@ from skdp.base import (
     warn_at_caller,
 )
 from skdp.local import ReportTransformer
-from skdp.metrics._aif360 import import_optional
 from skdp.metrics._labels import find_positive_label, parse_classes, parse_weights
 from skdp.metrics._reported_groups import (
     check_encoder,
@@ -31,6 +30,7 @@ from skdp.metrics._reported_groups import (
     project_rows,
     sum_indicators,
 )
+from skdp.readers import import_extra
 
 Constraints = Literal[
     "equalized_odds", "true_positive_rate_parity", "demographic_parity"
@@ -140,7 +140,7 @@ def private_threshold_optimizer(
     >>> pd.Series(fair).groupby([people["sex"], qualified]).mean().round(2).to_dict()
     {('Female', 0): 0.23, ('Female', 1): 0.66, ('Male', 0): 0.25, ('Male', 1): 0.67}
     """
-    postprocessing = import_optional("fairlearn.postprocessing")
+    postprocessing = import_extra("fairlearn.postprocessing", "fairness")
     check_row_order(y_true=y_true, reports=reports)
     labels = parse_classes(y_true, "y_true")
     label = find_positive_label(positive_label, y_true=labels)
@@ -274,7 +274,7 @@ def private_parity(
     """
     check_choice("constraints", constraints, get_args(Constraints))
     check_encoder(encoder, columns)
-    import_optional("fairlearn.reductions")
+    import_extra("fairlearn.reductions", "fairness")
     # The class inherits from a class of fairlearn, which is an optional dependency.
     from skdp.metrics._parity import PrivateParity
 

@@ -16,6 +16,7 @@ import pandas as pd
 
 from skdp._json import check_version, parse_json, value_to_json
 from skdp.exact import round_up
+from skdp.randomness import check_type
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
@@ -57,10 +58,8 @@ def check_failure(value: Any) -> float:
 
 def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
     """Return a real number as a fraction; None if it is not finite as a float."""
-    if isinstance(value, bool | np.bool_) or not isinstance(
-        value, float | Fraction | Real
-    ):
-        raise TypeError(f"`{name}` must be {expected}, got {type(value).__name__}.")
+    numbers = float | Fraction | Real
+    check_type(name, value, numbers, expected, excluded=bool | np.bool_)
     try:
         nearest = float(value)
         return Fraction(value if isinstance(value, int | Fraction) else nearest)
@@ -169,8 +168,7 @@ def parse_record(
     text: Any, record_format: str, names: Collection[str]
 ) -> dict[str, Any]:
     """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them."""
-    if not isinstance(text, str):
-        raise TypeError(f"`text` must be a str, got {type(text).__name__}.")
+    check_type("text", text, str, "a str")
     content = parse_json(text, "`text`")
     found = content.get("format") if isinstance(content, dict) else None
     if found != record_format:

@@ -10,6 +10,7 @@ from skdp.randomness._draws import ONE as ONE
 from skdp.randomness._draws import bernoulli, categorical, uniform_integers
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
 from skdp.randomness._draws import check_size as check_size
+from skdp.randomness._draws import check_type as check_type
 from skdp.randomness._draws import notify_watcher as notify_watcher
 from skdp.randomness._draws import subsets as subsets
 from skdp.randomness._draws import uniform_below as uniform_below

@@ -387,6 +387,14 @@ def subsets(
     return bits
 
 
+def check_type(
+    name: str, value: Any, types: Any, expected: str, *, excluded: Any = ()
+) -> None:
+    """Check that a parameter has one of some types, and none of the types `excluded`."""
+    if not isinstance(value, types) or isinstance(value, excluded):
+        raise TypeError(f"`{name}` must be {expected}, got {type(value).__name__}.")
+
+
 def check_size(
     k: Any,
     *,
@@ -398,8 +406,7 @@ def check_size(
 
     Without a maximum, `max_val` is None. `name` is for errors.
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise TypeError(f"`{name}` must be an integer, got {type(k).__name__}.")
+    check_type(name, k, int | np.integer, "an integer", excluded=bool)
     if max_val is None and k < min_val:
         raise ValueError(f"`{name}` must be at least {min_val}, got {k}.")
     if max_val is not None and not min_val <= k <= max_val:
@@ -409,10 +416,7 @@ def check_size(
 
 def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
     """Check a rational parameter, > 0 or with `zero` >= 0, and return it as a fraction."""
-    if isinstance(value, bool) or not isinstance(value, Rational):
-        raise TypeError(
-            f"`{name}` must be a Fraction or an int, got {type(value).__name__}."
-        )
+    check_type(name, value, Rational, "a Fraction or an int", excluded=bool)
     # NumPy integers would remain inside the fraction, and overflow.
     exact = Fraction(int(value.numerator), int(value.denominator))
     if exact < 0 or (exact == 0 and not zero):
@@ -432,6 +436,5 @@ def check_integers(name: str, values: ArrayLike) -> NDArray:
     if array.dtype.kind in "iu" and array.dtype != np.uint64:
         return array.astype(np.int64, copy=False)
     for value in array:
-        if isinstance(value, bool) or not isinstance(value, Integral):
-            raise TypeError(f"`{name}` must be integers, got {type(value).__name__}.")
+        check_type(name, value, Integral, "integers", excluded=bool)
     return np.array(list(map(int, array)), object)

@@ -7,6 +7,7 @@ from skdp.readers._io import PROTOCOL_SUFFIX as PROTOCOL_SUFFIX
 from skdp.readers._io import Extra as Extra
 from skdp.readers._io import RefusedBatch as RefusedBatch
 from skdp.readers._io import check_path as check_path
+from skdp.readers._io import import_extra as import_extra
 from skdp.readers._io import open_output as open_output
 from skdp.readers._io import run_check as run_check
 from skdp.readers._io import run_safely as run_safely

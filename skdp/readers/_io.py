@@ -18,15 +18,18 @@ T = TypeVar("T")
 # Optional libraries
 
 
-def import_extra(module: str, extra: str) -> Any:
+def import_extra(
+    module: str, extra: str, requires: str = "This function requires"
+) -> Any:
     """Import a module of an optional dependency; `extra` is the extra of skdp to install."""
     package = module.partition(".")[0]
     try:
+        importlib.import_module(package)
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"This function requires {package}, which is not installed. Use `pip "
-            f"install {package}` (extra {extra!r})."
+            f"{requires} {package}, which is not installed. Use `pip install {package}` "
+            f"(extra {extra!r})."
         ) from error
 
 

@@ -40,7 +40,7 @@ from skdp.privacy.guarantees._losses import (
     merge_losses,
     parse_loss,
 )
-from skdp.randomness import check_size
+from skdp.randomness import check_size, check_type
 
 
 class WeakGuaranteeWarning(UserWarning):
@@ -754,10 +754,7 @@ def compose(
             "`guarantees` must have at least one PrivacyGuarantee, got none."
         )
     for release in releases:
-        if not isinstance(release, PrivacyGuarantee):
-            raise TypeError(
-                f"`guarantees` must be PrivacyGuarantees, got {type(release).__name__}."
-            )
+        check_type("guarantees", release, PrivacyGuarantee, "PrivacyGuarantees")
     total = add_guarantees(Counter(releases))
     allowed = check_delta(delta) or Fraction(total.delta)
     losses = total._get_losses()

@@ -45,7 +45,7 @@ from skdp.privacy.ledger._division import (
     find_private_steps,
 )
 from skdp.privacy.ledger._server_book import ServerBook, is_server_address
-from skdp.randomness import check_size
+from skdp.randomness import check_size, check_type
 
 _COLUMNS = "title epsilon delta rho relation unit trust scope mechanism secure time"
 
@@ -223,10 +223,7 @@ class PrivacyLedger:
                     "A budget must be either `mu` or `guess`, which is a mu, got both."
                 )
             mu = Mu.of(guess=guess).mu
-        if path is not None and not isinstance(path, str | os.PathLike):
-            raise TypeError(
-                f"`path` must be a str or a path, got {type(path).__name__}."
-            )
+        check_type("path", path, str | os.PathLike | None, "a str or a path")
         budget = None
         if epsilon is not None or rho is not None or mu is not None:
             # A budget checks its columns, and sorts them.
@@ -378,8 +375,7 @@ class PrivacyLedger:
         >>> ledger.charges()["title"].tolist()
         ['January: DPMean', 'February: DPMean']
         """
-        if not isinstance(title, str):
-            raise TypeError(f"`title` must be a str, got {type(title).__name__}.")
+        check_type("title", title, str, "a str")
         if not title.strip():
             raise ValueError("`title` must be a text, got an empty str.")
         ledger = type(self).__new__(type(self))
@@ -588,10 +584,8 @@ def _list_amounts(sums: Sums, to_number: Callable[[Any], float]) -> dict[str, fl
 
 def _check_release(guarantee: Any, title: Any) -> None:
     """Check the types of the arguments of a charge."""
-    if not isinstance(guarantee, PrivacyGuarantee):
-        raise TypeError(
-            "`guarantee` must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or "
-            f"an estimator's guarantee_, got {type(guarantee).__name__}."
-        )
-    if not isinstance(title, str):
-        raise TypeError(f"`title` must be a str, got {type(title).__name__}.")
+    expected = (
+        "a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an estimator's guarantee_"
+    )
+    check_type("guarantee", guarantee, PrivacyGuarantee, expected)
+    check_type("title", title, str, "a str")

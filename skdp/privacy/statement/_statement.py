@@ -30,6 +30,7 @@ from skdp.privacy.statement._walk import (
     StatedStep,
     Walk,
 )
+from skdp.randomness import check_type
 
 # Explanations of the total.
 _CONVERSION = (
@@ -181,8 +182,7 @@ def privacy_statement(
     """
     texts: dict[str, Any] = {"title": title, "purpose": purpose}
     for name, text in texts.items():
-        if not isinstance(text, str):
-            raise TypeError(f"`{name}` must be a str, got {type(text).__name__}.")
+        check_type(name, text, str, "a str")
     if isinstance(estimator, PrivacyLedger):
         return replace(_state_ledger(estimator), **texts)
     estimators = _check_estimators(estimator)
