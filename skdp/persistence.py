@@ -43,7 +43,7 @@ from skdp.tables import (
 __all__ = ["load", "save"]
 
 # Version of the format, and the member of a file with its number.
-_VERSION = 2
+_FILE_VERSION = 2
 _VERSION_MEMBER = "skdp-version.txt"
 
 # Further names in files that are trusted: types of parameters, and parts of splines and
@@ -150,7 +150,7 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
         )
     file = BytesIO(data)
     with ZipFile(file, "a") as members:
-        members.writestr(_VERSION_MEMBER, str(_VERSION))
+        members.writestr(_VERSION_MEMBER, str(_FILE_VERSION))
     if hasattr(path, "write"):
         path.write(file.getvalue())
     else:
@@ -276,7 +276,7 @@ def _read_file(data: bytes, trusted: Sequence[str]) -> Any:
     # Files of the first version have no number.
     is_numbered = _VERSION_MEMBER in members.namelist()
     number = members.read(_VERSION_MEMBER)[:9] if is_numbered else b"1"
-    check_version(int(number) if number.isdigit() else 1, _VERSION, "The file")
+    check_version(int(number) if number.isdigit() else 1, _FILE_VERSION, "The file")
     json.loads(members.read("schema.json"), object_hook=_check_node)
     types = skops.io.get_untrusted_types(data=data)
     trusted_names = {*trusted, *_TRUSTED, *_FUNCTIONS, *filter(_find_public, types)}
@@ -383,9 +383,9 @@ class _Reader:
             if self.ledger is None:
                 self.ledger = PrivacyLedger._closed(_NO_LEDGER, **state)
             return self.ledger
-        if name in _TYPES:
-            return _TYPES[name][2](state)
-        saved_class = _find_class(name)
+        if name in _SAVED_TYPES:
+            return _SAVED_TYPES[name][2](state)
+        saved_class = _find_public_class(name)
         if saved_class is None:
             raise ValueError(f"The file contains an unknown type {name[:50]!r}.")
         if hasattr(saved_class, "arguments"):
@@ -397,7 +397,7 @@ class _Reader:
 _READER: ContextVar[_Reader | None] = ContextVar("reader", default=None)
 
 
-def _find_class(name: str) -> Any:
+def _find_public_class(name: str) -> Any:
     """Return the public class of skdp that is saved by its name, an estimator or a design; None if there is none."""
     # Only public names are looked up, so a file cannot import other modules.
     skdp: Any = import_module("skdp")
@@ -452,11 +452,11 @@ class _Packer(pickle.Pickler):
             self.ledger = value
             names = ("epsilon", "delta", "rho", "mu")
             return Record, ("PrivacyLedger", {x: getattr(value, x) for x in names})
-        if _find_class(name) is type(value):
+        if _find_public_class(name) is type(value):
             is_estimator = isinstance(value, BaseEstimator)
             state = _dump_estimator(value) if is_estimator else value.arguments()
             return Record, (name, state)
-        for type_name, (type_, dump, _) in _TYPES.items():
+        for type_name, (type_, dump, _) in _SAVED_TYPES.items():
             if isinstance(value, type_):
                 return Record, (type_name, dump(value))
         return NotImplemented
@@ -670,7 +670,7 @@ def _dump_template(template: Table) -> dict[str, Any]:
     }
 
 
-def _load_template(state: dict[str, Any]) -> Table:
+def _load_table_template(state: dict[str, Any]) -> Table:
     """Return a table without rows, whose library and column names outputs get."""
     library, columns = state["library"], []
     for is_ordered in state["ordered"]:
@@ -684,7 +684,7 @@ def _load_template(state: dict[str, Any]) -> Table:
 
 
 # By the name in a file: a type, and functions that return its state and load the state.
-_TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
+_SAVED_TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "Domain": (Domain, _dump_domain, _load_domain),
     "Release": (Release, list, lambda state: Release(*state)),
     "Categories": (Categories | Interval, _dump_attribute, _load_attribute),
@@ -695,7 +695,7 @@ _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
     "Rho": (Rho, lambda budget: dict(vars(budget)), lambda state: Rho(**state)),
     "Mu": (Mu, lambda budget: dict(vars(budget)), lambda state: Mu(**state)),
-    "Table": (Table, _dump_template, _load_template),
+    "Table": (Table, _dump_template, _load_table_template),
     # A table of results, without its index.
     "DataFrame": (
         pd.DataFrame,

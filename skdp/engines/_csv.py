@@ -30,7 +30,7 @@ MAX_LINE_CHARACTERS = 1 << 24
 # Blocks of Arrow, and the length of lines that are certainly within one. The smaller
 # blocks save 70 megabytes of memory (a million rows of five columns).
 BLOCK_BYTES, SHORT_LINE_CHARACTERS = 1 << 21, 1 << 19
-MAX_COLUMNS = 1 << 17
+MAX_CSV_COLUMNS = 1 << 17
 
 # fmt: off
 # Strings that pandas reads as missing, unless they are declared.
@@ -75,8 +75,8 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
         try:
             for row in reader:
                 header = header or row
-                if len(header) > MAX_COLUMNS:
-                    reason = f"expected at most {MAX_COLUMNS:,} columns, got more"
+                if len(header) > MAX_CSV_COLUMNS:
+                    reason = f"expected at most {MAX_CSV_COLUMNS:,} columns, got more"
                     break
                 header_end = header_end or last[0][-1:]
                 # Some libraries write a carriage return within a value without quotes.
@@ -286,7 +286,7 @@ def _parse_time(text: str) -> datetime | None:
     return None
 
 
-def _parse_date(text: str) -> date | None:
+def _parse_day(text: str) -> date | None:
     """Parse the date of an ISO 8601 date or datetime; None for other text."""
     time = _parse_time(text)
     return None if time is None else time.date()
@@ -297,7 +297,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "text": (str, ""),
     "number": (_parse_number, "numbers, with decimal points as in 1.5"),
     "bool": (_BOOLS.get, "true or false"),
-    "date": (_parse_date, "ISO 8601 dates or datetimes without a time zone"),
+    "date": (_parse_day, "ISO 8601 dates or datetimes without a time zone"),
     "datetime": (_parse_time, "ISO 8601 dates or datetimes without a time zone"),
 }
 

@@ -72,7 +72,7 @@ def draft_domain_toml(
     check_draft(n_bins, max_values)
     columns = _read_columns(tables, max_values, has_texts=has_texts)
     if has_texts:
-        _check_names(columns)
+        _check_header_names(columns)
     drafted: dict[Any, Any] = {}
     excluded = {}
     for name, column in columns.items():
@@ -101,7 +101,7 @@ def draft_domain_toml(
     return f"{header}\n\n{Domain(drafted).to_toml(comments=comments)}"
 
 
-def _check_names(columns: Mapping[Any, _Column]) -> None:
+def _check_header_names(columns: Mapping[Any, _Column]) -> None:
     """Raise an error if the names of the columns of a CSV file seem to be a row."""
     # A name may be a value of its column ("smoker"), or a number ("2024"), but not if all
     # names are, and not if most names are values.

@@ -32,8 +32,8 @@ from skdp.engines._csv import (
     read_regular,
 )
 from skdp.readers import (
+    BATCH_ROWS,
     PROTOCOL_SUFFIX,
-    ROWS,
     ArrowTable,
     Extra,
     RefusedBatch,
@@ -267,7 +267,7 @@ class TableFile:
         with closing(read_csv_rows(self)) as rows:
             index_of = {name: index for index, name in enumerate(next(rows))}
             indices = [index_of[name] for name in columns]
-            while block := list(islice(rows, ROWS)):
+            while block := list(islice(rows, BATCH_ROWS)):
                 texts = [[row[index] for row in block] for index in indices]
                 yield pyarrow.table(texts, schema)
 
@@ -381,7 +381,7 @@ class FileTable(StreamTable):
                 values = self._domain[name]  # type: ignore[index]
                 labels = () if isinstance(values, Interval) else values.labels
                 strict = name not in self._lenient
-                column = _parse_column(
+                column = _convert_texts(
                     name, column, self._types[name], labels, strict=strict
                 )
             elif name == self._person:
@@ -398,7 +398,7 @@ def _drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
     return compute.if_else(compute.is_in(column, missing), None, column)
 
 
-def _parse_column(
+def _convert_texts(
     name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool
 ) -> Any:
     """Convert an Arrow column of strings to a type; see `parse_texts`."""
@@ -464,7 +464,7 @@ def check_writable(schema: Any, file_format: str) -> None:
             ) from None
 
 
-def check_readable(domain: Domain | None, name: str) -> None:
+def check_readable_reports(domain: Domain | None, name: str) -> None:
     """Raise an error if reports with declared values cannot be read from a CSV file without changes."""
     if domain is not None and is_csv(name):
         for name in domain.columns:
@@ -501,7 +501,7 @@ def _format_rows(table: Any, delimiter: str) -> Any:
             array = array.dictionary_decode()
         coded = array.dictionary_encode("encode")
         values = coded.dictionary.to_pylist()
-        texts = _format_lines(zip(values, strict=True), delimiter)
+        texts = _format_csv_lines(zip(values, strict=True), delimiter)
         if table.num_columns > 1:
             # Python quotes an empty value of a single column, which would be an empty line.
             texts = ["" if text == '""' else text for text in texts]
@@ -514,10 +514,10 @@ def _format_rows(table: Any, delimiter: str) -> Any:
 
 def format_csv(rows: Iterable[Any], delimiter: str = ",") -> str:
     """Format rows as CSV, in which a carriage return is quoted, and lines end in a line feed."""
-    return "".join([f"{line}\n" for line in _format_lines(rows, delimiter)])
+    return "".join([f"{line}\n" for line in _format_csv_lines(rows, delimiter)])
 
 
-def _format_lines(rows: Iterable[Any], delimiter: str) -> list[str]:
+def _format_csv_lines(rows: Iterable[Any], delimiter: str) -> list[str]:
     """Format rows as lines of CSV without their ends."""
     lines: list[str] = []
     # Python quotes the characters of the line ends, and writes a line per call.

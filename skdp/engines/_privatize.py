@@ -22,7 +22,7 @@ from skdp.engines._files import (
     FileTable,
     TableFile,
     check_destination,
-    check_readable,
+    check_readable_reports,
     check_writable,
     find_format,
     is_csv,
@@ -563,7 +563,7 @@ def privatize_file(
     warn_of_reports(list(file.protocols()))
     schema = release.empty_reports.schema
     check_writable(schema, file_format)
-    check_readable(release.domain, path.name)
+    check_readable_reports(release.domain, path.name)
     with open_output(path) as partial:
         # Rows and ids of persons are checked before the charge.
         transformer._check_budget()

@@ -128,7 +128,7 @@ def synthesize_file(
     if model == path:
         raise ValueError("`save` and `destination` must be different files.")
     rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person)
-    _check_release(synthesizer, rows.sample.select(domain.columns).schema, path)
+    _check_output(synthesizer, rows.sample.select(domain.columns).schema, path)
     # All files are opened before the charge. The model is complete before rows are drawn.
     with open_output(path) as partial:
         with nullcontext() if model is None else open_output(model) as partial_model:
@@ -139,7 +139,7 @@ def synthesize_file(
     return path
 
 
-def _check_release(synthesizer: Any, schema: Any, path: Path) -> None:
+def _check_output(synthesizer: Any, schema: Any, path: Path) -> None:
     """Raise most errors of writing and of the ledger, before rows are read."""
     check_writable(schema, find_format(path.name))
     # The rho or mu of the noise is not known yet.
@@ -168,7 +168,7 @@ def synthesize_linked_files(
     for file, path in zip(files, paths, strict=True):
         declared = domain.select([n for n in domain.columns if n in file.header])
         rows.append(_open_rows(file, declared, synthesizer.person))  # type: ignore[arg-type]
-        _check_release(synthesizer, rows[-1].sample.schema, path)
+        _check_output(synthesizer, rows[-1].sample.schema, path)
     with open_output(paths[0]) as people, open_output(paths[1]) as events:
         synthesizer.fit(*_read_linked(rows, synthesizer.person))
         samples = synthesizer.sample(n_persons)

@@ -43,7 +43,7 @@ ABSENT = "\0absent"
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
-def read_columns(table: Any) -> Draws:
+def read_draw_columns(table: Any) -> Draws:
     """Convert a table or array to columns by name, with the index added to repeated names."""
     if not isinstance(table, pd.DataFrame | pd.Series) and is_frame(table):
         table = convert_frame(table, "pandas")
@@ -56,10 +56,10 @@ def read_columns(table: Any) -> Draws:
     return columns
 
 
-def read_rows(released: Any, n_rows: int) -> Draws:
+def read_draws(released: Any, n_rows: int) -> Draws:
     """Convert a release whose rows are independent draws to columns; each list item is a column."""
     columns: Draws = {}
-    for name, values in read_columns(released).items():
+    for name, values in read_draw_columns(released).items():
         if len(values) != n_rows:
             raise ValueError(
                 f"The release of {n_rows} rows must have {n_rows} rows, got "
@@ -86,7 +86,7 @@ def _align_parts(outputs: Iterable[Sequence[Any]], name: str) -> Draws:
 def _list_parts(value: Any) -> Iterator[Any]:
     """Yield all names and values in a nested output, in their order; sets are sorted."""
     if isinstance(value, pd.DataFrame | pd.Series) or is_frame(value):
-        value = read_columns(value)
+        value = read_draw_columns(value)
     if isinstance(value, np.ndarray):
         value = value.tolist()
     elif isinstance(value, dict):
@@ -220,7 +220,7 @@ def draw_rows(
         """Release n copies of the row of a table as n draws."""
         rows = tables[table].iloc[np.zeros(n, np.intp)].reset_index(drop=True)
         with warnings.catch_warnings(action="ignore"):
-            return add_supports(fitted, read_rows(release(rows), n))
+            return add_supports(fitted, read_draws(release(rows), n))
 
     return draw
 
@@ -369,7 +369,7 @@ def _find_bins(name: str, edges: Floats, draws: Draws) -> Hashes:
 
 # Largest number of declared values of a column that are tried. With more, too few of a
 # million draws would be left for each pair.
-MAX_VALUES = 50
+MAX_TRIED_VALUES = 50
 
 
 @dataclass(frozen=True)
@@ -497,7 +497,7 @@ def audit_epsilon(
     methods = ("transform", "report", "fit")
     if any(hasattr(release, name) for name in methods):
         fitted, tables = _fit_transformer(release, neighbors, draw_seed(random_state))
-        draw = draw_rows(partial(_release, fitted), tables, fitted)
+        draw = draw_rows(partial(_draw_release, fitted), tables, fitted)
         n_default = 1_000_000
     else:
         _check_callable(release, neighbors, random_state)
@@ -563,7 +563,7 @@ def _fit_transformer(
 
     `neighbors` are these tables; None makes records from declared values.
     """
-    _check_local(estimator, getattr(estimator, "protects_rows", None) is not False)
+    _check_reporter(estimator, getattr(estimator, "protects_rows", None) is not False)
     tables = _make_records(estimator) if neighbors is None else list(neighbors)
     if {len(table) for table in tables} != {1}:
         raise ValueError(
@@ -572,11 +572,11 @@ def _fit_transformer(
         )
     fitted = _fit_once(estimator, tables[0], seed)
     trust = getattr(getattr(fitted, "guarantee_", None), "trust", "local")
-    _check_local(estimator, trust == "local")
+    _check_reporter(estimator, trust == "local")
     return fitted, tables
 
 
-def _check_local(estimator: Any, is_local: bool) -> None:
+def _check_reporter(estimator: Any, is_local: bool) -> None:
     """Raise an error for a class, and unless `is_local` and the estimator, which is no pipeline, returns reports."""
     if isinstance(estimator, type):
         name = estimator.__name__
@@ -597,7 +597,7 @@ def _check_local(estimator: Any, is_local: bool) -> None:
         )
 
 
-def _release(estimator: Any, table: Any) -> Any:
+def _draw_release(estimator: Any, table: Any) -> Any:
     """Release a table by `transform`, or by `report` of a `HeavyHitters` client."""
     if hasattr(estimator, "transform"):
         return estimator.transform(table)
@@ -644,7 +644,7 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
     parameters: dict[str, Any] = {}
     if hasattr(estimator, "get_params"):
         parameters = estimator.get_params(deep=False)
-    columns = _list_values(estimator, parameters)
+    columns = _list_declared_values(estimator, parameters)
     # Record i has the i-th value of each column, so that all columns differ at once.
     # Shorter columns repeat their values.
     chosen = [_choose_values(name, values) for name, values in columns.items()]
@@ -657,7 +657,9 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
     return [frame.iloc[[row]].reset_index(drop=True) for row in range(len(frame))]
 
 
-def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, list[Any]]:
+def _list_declared_values(
+    estimator: Any, parameters: Mapping[str, Any]
+) -> dict[Any, list[Any]]:
     """List values of each column: declared categories, or numbers inside and outside the bounds.
 
     `parameters` are the parameters of the estimator, by name.
@@ -691,17 +693,17 @@ def _name_columns(n_columns: int) -> list[str]:
 
 
 def _choose_values(name: Any, values: list[Any]) -> list[Any]:
-    """Return the values of a column, or `MAX_VALUES` of them with a warning."""
-    if len(values) <= MAX_VALUES:
+    """Return the values of a column, or `MAX_TRIED_VALUES` of them with a warning."""
+    if len(values) <= MAX_TRIED_VALUES:
         return values
     warn(
         f"Column {name!r} has {len(values)} declared values, of which the audit tries "
-        f"{MAX_VALUES}. Pass `neighbors` to try other values",
+        f"{MAX_TRIED_VALUES}. Pass `neighbors` to try other values",
         UserWarning,
         about="guide/attacks#limitations",
         stacklevel=find_stack_level(),
     )
-    indices = np.linspace(0, len(values) - 1, MAX_VALUES).astype(int)
+    indices = np.linspace(0, len(values) - 1, MAX_TRIED_VALUES).astype(int)
     return [values[index] for index in indices]
 
 

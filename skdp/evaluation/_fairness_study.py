@@ -389,7 +389,7 @@ def read_table(
                 f"Column {title} of X must have both privileged and unprivileged "
                 f"values, got `privileged`={given} with the declared values {declared}."
             )
-    check_declared(X, domain, protected)
+    check_in_domain(X, domain, protected)
     for name in X.columns.difference(protected, sort=False):
         is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
         if not (is_number or _is_categorical(domain, name)):
@@ -400,7 +400,7 @@ def read_table(
     return table
 
 
-def check_declared(X: pd.DataFrame, domain: Domain, names: Iterable[Any]) -> None:
+def check_in_domain(X: pd.DataFrame, domain: Domain, names: Iterable[Any]) -> None:
     """Raise an error if a column of a table has a value outside its domain."""
     for name in names:
         if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():

@@ -200,7 +200,7 @@ def plan_rows(
     _check_source(source, quantity)
     if quantity == "count":
         raise ValueError(f"`within` must be a float between 0 and 1, got {within!r}.")
-    if not _is_number(design_effect) or not 0 < design_effect < math.inf:
+    if not _is_real(design_effect) or not 0 < design_effect < math.inf:
         raise ValueError(f"`design_effect` must be a float > 0, got {design_effect!r}.")
     # The margin of error of n rows is the margin of one row divided by sqrt(n).
     n_rows = (_margin_of_error(source, quantity, 1, rates) / margin) ** 2
@@ -223,7 +223,7 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
     proportions = list(rates) if is_pair else [0 if rates is None else rates]
     is_valid = not is_pair or len(proportions) == 2
     for rate in proportions:
-        is_valid = is_valid and _is_number(rate) and 0 <= rate <= 1
+        is_valid = is_valid and _is_real(rate) and 0 <= rate <= 1
     if not is_valid:
         raise ValueError(
             "`rates` must be a proportion between 0 and 1, or two for a difference, "
@@ -236,7 +236,7 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         )
     if power is None:
         is_count = isinstance(within, Integral) and not is_pair
-        is_in_range = _is_number(within) and (
+        is_in_range = _is_real(within) and (
             1 <= within < math.inf if is_count else 0 < within < 1
         )
         if not is_in_range:
@@ -246,7 +246,7 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
             )
         quantity = "difference" if is_pair else "count" if is_count else "proportion"
         return quantity, float(within)
-    if not _is_number(power) or not 1 - LEVEL < power < 1:
+    if not _is_real(power) or not 1 - LEVEL < power < 1:
         raise ValueError(
             f"`power` must be between {1 - LEVEL:.3g}, the level of the test, and 1, "
             f"got {power!r}."
@@ -260,7 +260,7 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
     return "difference", abs(second - first) * Z / (Z + ndtri(power))
 
 
-def _is_number(value: Any) -> bool:
+def _is_real(value: Any) -> bool:
     """Return True for a real number that is not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
@@ -299,7 +299,7 @@ def _set_epsilon(source: Any, epsilon: float) -> Any:
     if is_dataclass(source.epsilon):
         name = "rho" if hasattr(source.epsilon, "rho") else "mu"
         amount = replace(source.epsilon, **{name: amount})  # type: ignore[type-var]
-    declared = {_domain_parameter(source): _declared_domain(source)}
+    declared = {_domain_parameter(source): _find_domain(source)}
     return clone(source).set_params(epsilon=amount, **declared)
 
 
@@ -313,7 +313,7 @@ def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> flo
     proportions = np.linspace(0, 1, 101) if rates is None else np.ravel(rates)
     sampling = proportions * (1 - proportions)
     if isinstance(source, DPHistogram):
-        width = planned_half_width(source, _declared_domain(source), LEVEL)
+        width = planned_half_width(source, _find_domain(source), LEVEL)
         if quantity == "count":
             return width
         return math.hypot(width / n_rows, Z * math.sqrt(sampling.max() / n_rows))
@@ -371,7 +371,7 @@ def _report_variance(encoder: Any, rate: float) -> float:
 
 def _fit_to_declared(source: Any) -> Any:
     """Fit a clone of an encoder to one row of declared values, without a charge."""
-    domain = _declared_domain(source)
+    domain = _find_domain(source)
     encoder = clone(source).set_params(categories=domain, ledger=None)
     with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):
         return encoder.fit(encoder._declared_row(domain.columns))
@@ -382,7 +382,7 @@ def _domain_parameter(source: Any) -> str:
     return "domain" if isinstance(source, DPHistogram) else "categories"
 
 
-def _declared_domain(source: Any) -> Domain:
+def _find_domain(source: Any) -> Domain:
     """Return the domain of an estimator; raise an error unless it is declared by column name."""
     name = _domain_parameter(source)
     # A fitted estimator has `domain_`.

@@ -37,7 +37,7 @@ from skdp.domain import Domain
 from skdp.evaluation._attacks import attribute_inference
 from skdp.evaluation._fairness_study import (
     StudyTable,
-    check_declared,
+    check_in_domain,
     fairness_study,
     read_table,
 )
@@ -170,7 +170,7 @@ def make_study(
         raise ValueError(
             f"`frame` must have the columns {absent}, got {frame.columns.to_list()}."
         )
-    check_declared(frame, domain, [name for name in domain if name != target])
+    check_in_domain(frame, domain, [name for name in domain if name != target])
     study = Study(frame, domain, listed, check_epsilons(epsilons), **options)
     if target is None:
         return study

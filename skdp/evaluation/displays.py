@@ -40,7 +40,7 @@ INK = "#333333"
 
 
 # Largest number of values of a column in a figure; the most frequent values are drawn.
-MAX_VALUES = 20
+MAX_DRAWN_VALUES = 20
 
 
 class PanelDisplay:
@@ -242,7 +242,7 @@ class CountEstimateDisplay(PanelDisplay):
         """
         display = cls(estimates)
         if true_counts is not None:
-            true = _match_labels(true_counts, estimates.index)
+            true = _match_true_counts(true_counts, estimates.index)
             display.estimates = estimates.assign(true=true)
         return display.plot(ax)
 
@@ -263,7 +263,7 @@ class CountEstimateDisplay(PanelDisplay):
         tables = _split_columns(self.estimates)
         # The height of all panels is the height of the largest one.
         n_values = max(len(table) for _, table in tables)
-        n_rows = min(max(2, n_values), MAX_VALUES)
+        n_rows = min(max(2, n_values), MAX_DRAWN_VALUES)
         panels = self._use_panels(
             ax, len(tables), width=3.6, height=1.1 + 0.28 * n_rows
         )
@@ -278,9 +278,9 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
 
     `table` has a row for each value with the columns "count", "lower", "upper" and possibly "true".
     """
-    n_excluded = len(table) - MAX_VALUES
+    n_excluded = len(table) - MAX_DRAWN_VALUES
     if n_excluded > 0:
-        largest = table["count"].nlargest(MAX_VALUES).index
+        largest = table["count"].nlargest(MAX_DRAWN_VALUES).index
         table = table[table.index.isin(largest)]
         title = f"{title} ({n_excluded} smaller estimates not drawn)"
     positions = np.arange(len(table))
@@ -319,7 +319,7 @@ def _draw_intervals(
     return axes.errorbar(*points, **{f"{by}err": errors}, elinewidth=2, **style)
 
 
-def _match_labels(true_counts: Any, index: pd.Index) -> pd.Series:
+def _match_true_counts(true_counts: Any, index: pd.Index) -> pd.Series:
     """Return the true counts in the order of `index`, 0 for absent labels."""
     if not isinstance(true_counts, pd.Series) or not pd.api.types.is_numeric_dtype(
         true_counts.dtype
@@ -910,7 +910,7 @@ def _draw_dots(axes: Any, shape: Any) -> None:
 
     `shape` has the categories, and for each of them the number of records, values and standard errors.
     """
-    drawn = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
+    drawn = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_DRAWN_VALUES])
     values, errors = _select_bins(shape, drawn)
     for output, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
         axes.errorbar(

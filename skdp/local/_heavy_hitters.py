@@ -230,7 +230,7 @@ class HeavyHitters(BaseEstimator):
         **Privacy.** Post-processing of reports uses no budget.
         """
         protocol = self._make_protocol()
-        rows = check_reports(reports, protocol)
+        rows = parse_reports(reports, protocol)
         n_groups = len(protocol.coder.steps)
         groups = [rows[rows[:, 0] == group] for group in range(n_groups)]
         if not all(map(len, groups)):
@@ -264,7 +264,7 @@ def check_words(words: Sequence[Any]) -> None:
         )
 
 
-def check_reports(reports: Any, protocol: PrefixProtocol) -> Integers:
+def parse_reports(reports: Any, protocol: PrefixProtocol) -> Integers:
     """Check a table of reports, and return it as integers; shape (n_reports, n_columns).
 
     The columns are the group, the bucket and the words of the hash function.

@@ -38,7 +38,7 @@ _FORMAT = "skdp-protocol"
 _VERSION = 3
 
 # Parameters of a transformer that the JSON does not contain.
-_SECRET = ("ledger", "random_state", "secret_key")
+_SECRET_PARAMETERS = ("ledger", "random_state", "secret_key")
 
 # Fields of a guarantee that must follow from the parameters. The other fields are texts,
 # which may come from another version of skdp.
@@ -68,7 +68,7 @@ class ProtocolJson:
         self._is_carried = _is_internal(type(transformer))
         self._parameters = {}
         for name, value in transformer.get_params(deep=False).items():
-            if name not in _SECRET:
+            if name not in _SECRET_PARAMETERS:
                 # A copy, because the user may change a dict after `fit`.
                 is_mapping = isinstance(value, Mapping)
                 self._parameters[name] = dict(value) if is_mapping else value
@@ -225,7 +225,7 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
     parameters = {
         name: value_from_json(value) for name, value in content["parameters"].items()
     }
-    if not parameters.keys().isdisjoint(_SECRET):
+    if not parameters.keys().isdisjoint(_SECRET_PARAMETERS):
         raise ValueError
     by_parameter: dict[str, list[Any]] = {}
     for release in content.get("found_domain", []):

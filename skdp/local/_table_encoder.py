@@ -264,7 +264,7 @@ def compute_sampling_weights(reported: Sequence[GroupReport]) -> tuple[int, ...]
     return tuple(map(int, units.tolist()))
 
 
-def count_values(domain: Domain | None) -> dict[Any, int]:
+def count_declared_values(domain: Domain | None) -> dict[Any, int]:
     """Count the values of each column of a domain; None is a domain without columns."""
     if domain is None:
         return {}
@@ -450,7 +450,7 @@ class LocalTableEncoder(CategoryTransformer):
         0     sex  randomized_response       0.11
         1    town     subset_selection       0.89
         """
-        sizes = count_values(self._domain_of_categories())
+        sizes = count_declared_values(self._domain_of_categories())
         return self._plan_columns(sizes, [*sizes, *check_bounds(self.bounds)])
 
     def _plan_columns(
@@ -487,7 +487,7 @@ class LocalTableEncoder(CategoryTransformer):
         """
         bounds = check_bounds(self.bounds)
         domain = self._read_domain(table, bounds)
-        plan = self._plan_columns(count_values(domain), table.names)
+        plan = self._plan_columns(count_declared_values(domain), table.names)
         self.plan_ = plan
         # The reported groups are public, so each report may have the full fraction of
         # epsilon, even if a record reports one of many groups.

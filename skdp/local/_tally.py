@@ -26,7 +26,7 @@ from skdp.tables import (
     parse_pandas_metadata,
 )
 
-_FORMAT = "skdp tally, version 2"
+_TALLY_FORMAT = "skdp tally, version 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ class ReportTally:
         """
         fields = list(map(_pack_field, self.protocol["fields"]))
         content = {
-            "format": _FORMAT,
+            "format": _TALLY_FORMAT,
             "protocol": {**self.protocol, "fields": fields},
             "sizes": list(self.sizes),
             "n_reports": self.n_reports,
@@ -177,8 +177,10 @@ class ReportTally:
         found = content.get("format") if isinstance(content, dict) else None
         if later := re.fullmatch(r"skdp tally, version (\d{1,9})", str(found)):
             check_version(int(later[1]), 2, "The tally")
-        if found != _FORMAT:
-            raise ValueError(f"The text must be a tally of the format {_FORMAT!r}.")
+        if found != _TALLY_FORMAT:
+            raise ValueError(
+                f"The text must be a tally of the format {_TALLY_FORMAT!r}."
+            )
         # An untrusted text can raise any exception, whose message may contain the text.
         with suppress(Exception):
             return cls._from_content(content)

@@ -418,7 +418,7 @@ class PosteriorFeatures(TransformerWrapper):
         encoder.set_output(transform="default")
         encoder.fit(X, y)
         check_input(self, X, reset=True)
-        _check_names(encoder.protocol_)
+        _check_value_names(encoder.protocol_)
         reports = encoder.transform(X, **params)
         self.prior_ = _estimate_prior(encoder, reports)
         self.encoder_ = encoder
@@ -490,7 +490,7 @@ def _list_value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> lis
     return names
 
 
-def _check_names(protocol: ReportProtocol) -> None:
+def _check_value_names(protocol: ReportProtocol) -> None:
     """Raise an error if two output columns would have the same name."""
     names = _list_value_names(protocol)
     if len(set(names)) < len(names):

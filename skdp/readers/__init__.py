@@ -11,7 +11,7 @@ from skdp.readers._io import import_extra as import_extra
 from skdp.readers._io import open_output as open_output
 from skdp.readers._io import run_check as run_check
 from skdp.readers._io import run_safely as run_safely
-from skdp.readers._large_table import ROWS as ROWS
+from skdp.readers._large_table import BATCH_ROWS as BATCH_ROWS
 from skdp.readers._large_table import LargeTable as LargeTable
 from skdp.readers._large_table import StreamTable as StreamTable
 from skdp.readers._large_table import ValueCounts as ValueCounts

@@ -64,7 +64,7 @@ class DaskTable(LargeTable):
         client = getattr(scheduler, "__self__", None)
         is_local = client is None or "127.0.0.1" in client.scheduler.address
         if path is None:
-            _check_local(is_local=is_local)
+            _check_same_machine(is_local=is_local)
         return super().check_path(path)
 
     def check_rows(self, release: Release) -> None:
@@ -121,7 +121,7 @@ class DaskTable(LargeTable):
         return run_safely(total.compute)
 
 
-def _check_local(*, is_local: bool) -> None:
+def _check_same_machine(*, is_local: bool) -> None:
     """Check that a release without a path runs on this machine alone."""
     if not is_local:
         raise ValueError(
@@ -191,11 +191,11 @@ class SparkTable(LargeTable):
 
     def check_path(self, path: Any) -> Any:
         """Check the path of the reports; it is required on a cluster."""
-        return check_path(self._frame.sparkSession, path)
+        return check_spark_path(self._frame.sparkSession, path)
 
     def check_rows(self, release: Release) -> None:
         """Check partitions in their tasks, and let Spark count distinct ids of persons."""
-        columns = map(_quote, release.columns)
+        columns = map(_quote_for_spark, release.columns)
         checked = self._frame.select(*columns).mapInArrow(
             partial(check_partition, release), "id long, refusal string"
         )
@@ -258,7 +258,7 @@ class SparkTable(LargeTable):
         """Let Spark count the rows with each text, or None if missing, of each column; `summary` is not used."""
         counts = []
         for name in names:
-            grouped = self._frame.groupBy(_quote(name)).count()
+            grouped = self._frame.groupBy(_quote_for_spark(name)).count()
             texts, n_rows = run_safely(grouped.toArrow).columns
             pairs = zip(texts.to_pylist(), n_rows.to_pylist(), strict=True)
             counts.append(Counter(dict(pairs)))
@@ -269,7 +269,7 @@ class SparkTable(LargeTable):
     ) -> list[Integers]:
         """Let Spark add the values of `sum_partition` with equal keys; return an array of each key, then the sums."""
         schema = ", ".join(f"{name} long" for name in (*keys, "value"))
-        rows = self._frame.select(*map(_quote, names))
+        rows = self._frame.select(*map(_quote_for_spark, names))
         sums = rows.mapInArrow(
             partial(sum_partition, summary, keys), f"{schema}, refusal string"
         )
@@ -282,13 +282,13 @@ class SparkTable(LargeTable):
         return [column.to_numpy() for column in columns]
 
 
-def check_path(session: Any, path: Any) -> str:
+def check_spark_path(session: Any, path: Any) -> str:
     """Return the path of the reports, or a temporary one; raise an error if it exists, or if None on a cluster."""
     if path is None:
         # Spark Connect has no context.
         context = getattr(session, "sparkContext", None)
         is_local = context is not None and context.master.startswith("local")
-        _check_local(is_local=is_local)
+        _check_same_machine(is_local=is_local)
         return make_temporary_path().as_uri()
     target = os.fspath(path)
     if _exists(session, target):
@@ -320,7 +320,7 @@ def draw_lazily(frame: Any, release: Release) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = convert_schema(release.empty_reports.schema)
-    rows = frame.select(*map(_quote, release.columns))
+    rows = frame.select(*map(_quote_for_spark, release.columns))
     # `prefer_timestamp_ntz` is the default only from Spark 4.2 on.
     types = from_arrow_schema(schema, prefer_timestamp_ntz=True)
     return rows.mapInArrow(partial(draw_partition, release), types)
@@ -340,7 +340,7 @@ def convert_schema(schema: Any) -> Any:
     return pyarrow.schema(fields)
 
 
-def _quote(column: str) -> str:
+def _quote_for_spark(column: str) -> str:
     """Quote a column name for Spark SQL."""
     return "`" + column.replace("`", "``") + "`"
 

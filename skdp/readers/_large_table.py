@@ -51,7 +51,7 @@ Pairs = tuple[Integers, Integers, Integers]
 REPEATED_IDS = "`person` has repeated entries. Pass one row for each record."
 
 # Rows of a batch that is read. Random bits do not depend on it.
-ROWS = 1 << 17
+BATCH_ROWS = 1 << 17
 
 
 # The engine of a frame
@@ -551,7 +551,7 @@ def limit_rows(
                 run_safely(partial(people.query, "rows", f"{statement} FROM rows"))
                 statement = "INSERT INTO people"
             people = connection.sql(query)
-            selected = run_safely(lambda: people.to_arrow_reader(ROWS))
+            selected = run_safely(lambda: people.to_arrow_reader(BATCH_ROWS))
             for table in read_batches(selected):
                 yield table.rename_columns(first.column_names).select(columns)
 

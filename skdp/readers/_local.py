@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 
 from skdp.readers._io import Extra, read_safely, run_safely
 from skdp.readers._large_table import (
-    ROWS,
+    BATCH_ROWS,
     LargeTable,
     Release,
     StreamTable,
@@ -38,8 +38,8 @@ polars = Extra("polars", "polars")
 def split_frame(frame: Any) -> Tables:
     """Yield blocks of at most ROWS rows of a table in memory, without copying data."""
     rows = nw.from_native(frame, eager_only=True)
-    for start in range(0, len(rows), ROWS):
-        yield rows[start : start + ROWS].to_native()
+    for start in range(0, len(rows), BATCH_ROWS):
+        yield rows[start : start + BATCH_ROWS].to_native()
 
 
 class MemoryTable(LargeTable):
@@ -122,7 +122,7 @@ def find_protocols(data: Any) -> set[str | None]:
 def read_dataset(data: Any, columns: Sequence[Any]) -> Tables:
     """Read columns of a dataset or table, in order, as a stream of validated Arrow tables."""
     if isinstance(data, pyarrow.Table):
-        batches = data.select(columns).to_batches(ROWS)
+        batches = data.select(columns).to_batches(BATCH_ROWS)
     else:
         # The memory is bounded to a few batches: with threads or a buffer, Arrow reads a
         # file ahead of its reader without a limit.
@@ -134,7 +134,7 @@ def read_dataset(data: Any, columns: Sequence[Any]) -> Tables:
                 options = dataset.ParquetFragmentScanOptions(pre_buffer=False)
         batches = data.scanner(
             columns=list(columns),
-            batch_size=ROWS,
+            batch_size=BATCH_ROWS,
             batch_readahead=1,
             fragment_readahead=1,
             fragment_scan_options=options,
@@ -170,7 +170,7 @@ class PolarsTable(StreamTable):
         """Read columns as a stream of Arrow tables."""
         # The streaming engine of Polars keeps only a few batches in memory.
         selected = self._frame.select(columns)
-        batches = run_safely(lambda: selected.collect_batches(chunk_size=ROWS))
+        batches = run_safely(lambda: selected.collect_batches(chunk_size=BATCH_ROWS))
         for frame in read_safely(batches):
             yield frame.to_arrow()
 
@@ -203,8 +203,8 @@ class DuckDBTable(StreamTable):
 
     def _read(self, columns: Sequence[Any]) -> Tables:
         """Read columns as a stream of Arrow tables."""
-        selected = self._frame.project(", ".join(map(_quote, columns)))
-        with run_safely(lambda: selected.to_arrow_reader(ROWS)) as reader:
+        selected = self._frame.project(", ".join(map(quote_for_sql, columns)))
+        with run_safely(lambda: selected.to_arrow_reader(BATCH_ROWS)) as reader:
             yield from read_batches(reader)
 
     def open_reports(self, release: Release, path: Path) -> Any:
@@ -214,6 +214,6 @@ class DuckDBTable(StreamTable):
         return run_safely(lambda: self._frame.query(f"skdp_{token_hex(8)}", select))
 
 
-def _quote(column: str) -> str:
+def quote_for_sql(column: str) -> str:
     """Quote a column name for SQL."""
     return '"' + column.replace('"', '""') + '"'

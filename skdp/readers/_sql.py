@@ -11,7 +11,7 @@ from typing import Any
 
 from skdp.readers._io import Extra, run_safely
 from skdp.readers._large_table import (
-    ROWS,
+    BATCH_ROWS,
     Release,
     StreamTable,
     Summary,
@@ -19,6 +19,7 @@ from skdp.readers._large_table import (
     Tables,
     read_batches,
 )
+from skdp.readers._local import quote_for_sql
 
 pyarrow, dataset = Extra("pyarrow", "sql"), Extra("pyarrow.dataset", "sql")
 ibis = Extra("ibis", "sql")
@@ -112,15 +113,15 @@ def _count_in_process(query: Any) -> Any:
     counts: Counter[tuple[Any, ...]] = Counter()
     schema, text = _find_schema(query), query.compile()
     with closing(run_safely(lambda: query.get_backend().raw_sql(text))) as cursor:
-        for n_read in count(ROWS, ROWS):
+        for n_read in count(BATCH_ROWS, BATCH_ROWS):
             if (first := run_safely(lambda: next(cursor, None))) is None:
                 break
-            block = chain([first], islice(cursor, ROWS - 1))
+            block = chain([first], islice(cursor, BATCH_ROWS - 1))
             run_safely(partial(counts.update, block))
             if len(counts) > min(MAX_DISTINCT_ROWS, MAX_DISTINCT_FRACTION * n_read):
                 return None
     values = list(chain.from_iterable(counts))
-    found = run_safely(partial(_make_table, values, schema))
+    found = run_safely(partial(_make_arrow_table, values, schema))
     return found.append_column(_N_ROWS, pyarrow.array(list(counts.values()), "int64"))
 
 
@@ -151,7 +152,7 @@ def _group(query: Any) -> Any:
     schema: dict[str, Any] = {}
     values, keys = [], []
     for index, (name, dtype) in enumerate(query.schema().items()):
-        value = key = '"' + name.replace('"', '""') + '"'
+        value = key = quote_for_sql(name)
         if dtype.is_string():
             # A collation may ignore case, accents or blanks.
             value, key = f"min({key})", _TEXT_KEYS[backend.name].format(key)
@@ -180,17 +181,17 @@ def read_query(query: Any) -> Tables:
         with closing(run_safely(lambda: connection.raw_sql(query.compile()))) as cursor:
             # Tuples that are kept would be visited by the garbage collector.
             values = chain.from_iterable(cursor)
-            n_values = ROWS * len(schema)
+            n_values = BATCH_ROWS * len(schema)
             while block := run_safely(lambda: list(islice(values, n_values))):
-                yield run_safely(partial(_make_table, block, schema))
+                yield run_safely(partial(_make_arrow_table, block, schema))
     elif connection.name == "duckdb":
         # DuckDB 2 has other names for the methods that Ibis 12 calls.
         relation = run_safely(lambda: connection.con.sql(query.compile()))
-        with run_safely(lambda: relation.to_arrow_reader(ROWS)) as reader:
+        with run_safely(lambda: relation.to_arrow_reader(BATCH_ROWS)) as reader:
             for table in read_batches(reader):
                 yield table.cast(schema)  # sums are integers of 128 bits
     else:
-        read = partial(query.to_pyarrow_batches, chunk_size=ROWS)
+        read = partial(query.to_pyarrow_batches, chunk_size=BATCH_ROWS)
         yield from read_batches(run_safely(read))
 
 
@@ -204,7 +205,7 @@ def _find_schema(query: Any) -> Any:
     return schema
 
 
-def _make_table(block: Sequence[Any], schema: Any) -> Any:
+def _make_arrow_table(block: Sequence[Any], schema: Any) -> Any:
     """Convert the values of some rows of SQLite, one row after the other, to an Arrow table.
 
     A value of another type than its column is an error.

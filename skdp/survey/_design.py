@@ -717,7 +717,7 @@ def report_columns(design: ReportDesign) -> list[Any]:
     return [design.column] if design.group is None else [design.column, design.group]
 
 
-def check_columns(columns: Sequence[Any], present: Any, parameter: str) -> None:
+def require_columns(columns: Sequence[Any], present: Any, parameter: str) -> None:
     """Raise an error if a table does not have all columns of a design."""
     absent = [column for column in columns if column not in present]
     if absent:
@@ -740,7 +740,7 @@ def to_pandas(
             f"{parameter} must be a dataframe, got {type(frame).__name__}. Pass an array "
             f"or series as pd.DataFrame({{{name!r}: ...}})."
         )
-    check_columns(columns, wrap_table(frame).names, parameter)
+    require_columns(columns, wrap_table(frame).names, parameter)
     # Results are matched by position, and not by the labels of the index.
     converted: pd.DataFrame = convert_frame(frame, "pandas")
     return converted.reset_index(drop=True)

@@ -25,8 +25,8 @@ from skdp.local import (
 )
 from skdp.survey._design import (
     ReportDesign,
-    check_columns,
     report_columns,
+    require_columns,
     select_rows,
     to_pandas,
     unbiased_rows,
@@ -37,7 +37,7 @@ INTERCEPT = "(intercept)"
 
 # Largest number of combinations of values of the reported predictors. Time and memory of
 # a fit are proportional to it.
-MAX_CELLS = 1024
+MAX_PREDICTOR_CELLS = 1024
 
 ENCODE = "Encode categories, such as by pandas.get_dummies(X, drop_first=True)."
 """Advice for a true predictor that is not numeric."""
@@ -133,7 +133,7 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
             "bins."
         )
     columns = list(protocol.report_columns)
-    check_columns(columns, wrap_table(X).names, parameter)
+    require_columns(columns, wrap_table(X).names, parameter)
     # narwhals keeps the metadata of X, in which `read_and_tally` checks the protocol.
     selected = nw.from_native(X, eager_only=True).select(columns).to_native()
     reports, _ = read_and_tally(selected, encoder)
@@ -301,9 +301,9 @@ def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
     parts = [part for question in questions for part in question.parts]
     sizes = [len(values) for _, values in parts]
     n_cells = math.prod(sizes)
-    if n_cells > MAX_CELLS:
+    if n_cells > MAX_PREDICTOR_CELLS:
         raise ValueError(
-            f"The reported predictors must have at most {MAX_CELLS:,} combinations of "
+            f"The reported predictors must have at most {MAX_PREDICTOR_CELLS:,} combinations of "
             f"values, got {n_cells:,}. Declare fewer values."
         )
     codes = np.indices(sizes).reshape(len(sizes), n_cells)

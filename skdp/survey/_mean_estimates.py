@@ -12,8 +12,8 @@ from skdp.base import ColumnLike, ErrorDistribution, TableLike, check_confidence
 from skdp.survey._design import to_pandas
 from skdp.survey._inputs import validate_numbers, validate_weights
 from skdp.survey._proportions import (
-    encode_labels,
     encode_sample,
+    encode_sample_labels,
     estimate_variances,
 )
 
@@ -122,8 +122,8 @@ def survey_mean(
     if waves is None:
         mean, scores = _linearize(frame, weights)
         sample = stratum, cluster, is_used
-        return _make_table(mean, scores, sample, confidence_level)
-    encode_labels("waves", waves, values, n_rows)
+        return _make_mean_table(mean, scores, sample, confidence_level)
+    encode_sample_labels("waves", waves, values, n_rows)
     column: Any = waves.to_pandas() if hasattr(waves, "to_pandas") else waves
     column = pd.Series(column)
     # Before version 2, polars writes the values of an Enum without their order.
@@ -143,12 +143,12 @@ def survey_mean(
         in_wave = wave == code
         mean, scores = _linearize(frame, weights.where(in_wave, 0))
         sample = stratum, cluster, is_used & in_wave
-        tables[label] = _make_table(mean, scores, sample, confidence_level)
+        tables[label] = _make_mean_table(mean, scores, sample, confidence_level)
         parts.append((mean, scores))
     (first, first_scores), (second, second_scores) = parts
     scores = second_scores - first_scores
     sample = stratum, cluster, is_used
-    tables[CHANGE] = _make_table(second - first, scores, sample, confidence_level)
+    tables[CHANGE] = _make_mean_table(second - first, scores, sample, confidence_level)
     return pd.concat(tables, names=["wave", None])
 
 
@@ -159,7 +159,7 @@ def _linearize(frame: pd.DataFrame, weights: pd.Series) -> tuple[pd.Series, Floa
     return mean, (frame - mean).mul(fractions, axis=0).to_numpy()
 
 
-def _make_table(
+def _make_mean_table(
     mean: pd.Series,
     scores: Floats,
     sample: tuple[Indices, Indices, Mask],

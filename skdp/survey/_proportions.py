@@ -16,7 +16,7 @@ from skdp.pages import warn
 
 # Distance of an estimate from [0, 1], in standard errors, above which it warns. By chance,
 # fewer than one in a million surveys exceed it (the tests enumerate the reports).
-MAX_STD_ERRORS = 6.0
+MAX_PROPORTION_STD_ERRORS = 6.0
 
 
 def invert_channel(channel: Floats, expected: Floats) -> Floats:
@@ -76,7 +76,7 @@ def estimate_proportions(
         smallest = smallest_variances - kish * clipped * (1 - clipped)
         kish = 0.0
     variances = np.maximum(variances, smallest)
-    _warn_of_impossible(
+    _warn_of_impossible_proportions(
         labels, proportions, np.sqrt(design_effect * smallest_variances)
     )
     _warn_of_misfit(labels, counts, proportions @ channels, design_effect)
@@ -125,7 +125,7 @@ def estimate_variances(
     return variances.to_numpy(), degrees
 
 
-def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices:
+def encode_sample_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices:
     """Return the index of the label of each row of X; `name` is the parameter in errors."""
     reject_column_name(name, labels)
     check_same_order(X, labels, name)
@@ -148,9 +148,9 @@ def encode_sample(
     """Return the index of the stratum and of the cluster of each row: one stratum by default, and a cluster per row."""
     stratum, cluster = np.zeros(n_rows, np.intp), np.arange(n_rows)
     if strata is not None:
-        stratum = encode_labels("strata", strata, X, n_rows)
+        stratum = encode_sample_labels("strata", strata, X, n_rows)
     if clusters is not None:
-        cluster = encode_labels("clusters", clusters, X, n_rows)
+        cluster = encode_sample_labels("clusters", clusters, X, n_rows)
     return stratum, cluster
 
 
@@ -197,16 +197,18 @@ def _sum_squares(values: Floats, proportions: Floats, squares: Floats) -> Floats
     return np.einsum("vgr,gr->v", deviations**2, squares)
 
 
-def _warn_of_impossible(labels: pd.Index, proportions: Floats, errors: Floats) -> None:
-    """Warn if a proportion is more than `MAX_STD_ERRORS` standard errors outside [0, 1].
+def _warn_of_impossible_proportions(
+    labels: pd.Index, proportions: Floats, errors: Floats
+) -> None:
+    """Warn if a proportion is more than `MAX_PROPORTION_STD_ERRORS` standard errors outside [0, 1].
 
     `proportions` and their standard errors `errors` have the shape (n_values,).
     """
     outside = np.maximum(-proportions, proportions - 1)
     distances = outside / np.maximum(errors, np.finfo(float).tiny)
     worst = int(distances.argmax())
-    if distances[worst] > MAX_STD_ERRORS:
-        warn_of_reports(
+    if distances[worst] > MAX_PROPORTION_STD_ERRORS:
+        warn_of_estimate(
             f"Column {labels.name!r} has an estimated proportion of "
             f"{proportions[worst]:.3g} for {labels.tolist()[worst]!r}, {distances[worst]:.0f} "
             "standard errors outside [0, 1]. Check the probabilities and the groups of "
@@ -242,7 +244,7 @@ def _warn_of_misfit(
     n_groups = int(is_possible.any(axis=1).sum())
     degrees = int(is_possible.sum()) - n_groups - (len(labels) - 1)
     if degrees > 0 and stats.chi2.sf(statistic, degrees) < 1e-4:
-        warn_of_reports(
+        warn_of_estimate(
             f"The groups of column {labels.name!r} do not have the same proportions "
             f"(chi-squared {statistic:.0f}, {degrees} degrees of freedom), so the "
             "estimates may be biased. Check the probabilities, use with_cheaters, or "
@@ -250,7 +252,7 @@ def _warn_of_misfit(
         )
 
 
-def warn_of_reports(text: str, category: type[Warning] = UserWarning) -> None:
+def warn_of_estimate(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn, with a link to the section of the guide on these warnings."""
     warn(
         text,

@@ -46,12 +46,12 @@ from skdp.survey._likelihood import (
     maximize,
     sum_by_cluster,
 )
-from skdp.survey._proportions import encode_labels, warn_of_reports
+from skdp.survey._proportions import encode_sample_labels, warn_of_estimate
 from skdp.tables import is_frame, to_objects
 
 # Distance between the proportions of a fit and of its reports, in standard errors, above
 # which it warns. By chance, fewer than one in a million fits exceed it.
-MAX_STD_ERRORS = 5.0
+MAX_FIT_STD_ERRORS = 5.0
 
 
 class ReportRegression(BaseEstimator):
@@ -117,7 +117,7 @@ class ReportRegression(BaseEstimator):
             self.predictor_designs is None
             and getattr(self, "target_design", None) is None
         ):
-            warn_of_reports(
+            warn_of_estimate(
                 "X and y are treated as true values, because no design is given. If "
                 "they have reports, pass the encoder or ReportDesign: coefficients of "
                 "reports are biased toward 0"
@@ -132,7 +132,7 @@ class ReportRegression(BaseEstimator):
             weights=validate_weights(sample_weight, X, len(table)),
             clusters=None
             if clusters is None
-            else encode_labels("clusters", clusters, X, len(table)),
+            else encode_sample_labels("clusters", clusters, X, len(table)),
         )
         self._fit_target(rows, y)
         return self
@@ -178,7 +178,7 @@ class ReportRegression(BaseEstimator):
         if not np.isnan(covariance).any():
             _warn_of_misspecification(model, parameters, rows)
         else:
-            warn_of_reports(
+            warn_of_estimate(
                 "The likelihood has no clear maximum, so standard errors are not "
                 "available. Use more rows or a larger epsilon, or remove predictors "
                 "that are constant, collinear or determine the target",
@@ -316,8 +316,8 @@ def _warn_of_misspecification(
             distance = _compare_means(
                 question.unbiased, posterior, weights, rows.clusters
             )
-            if distance > MAX_STD_ERRORS:
-                warn_of_reports(
+            if distance > MAX_FIT_STD_ERRORS:
+                warn_of_estimate(
                     f"The proportions of {question.name!r} in the fit and in its "
                     f"reports differ by {distance:.3g} standard errors, so the "
                     "coefficients may be biased. Add squares of true predictors, "

@@ -259,7 +259,7 @@ def _numpy_time(value: Any) -> Any:
 
 
 # Dtypes of declared values, by `type_of_declared`: in NumPy and pandas, polars, and Arrow.
-_DTYPES = {
+_DECLARED_DTYPES = {
     "unsigned": (np.dtype(np.uint64), "UInt64", "uint64"),
     "whole": (np.dtype(np.int64), "Int64", "int64"),
     "real": (np.dtype(float), "Float64", "float64"),
@@ -272,7 +272,7 @@ _DTYPES = {
 
 
 def type_of_declared(values: Sequence[Any], *, real: bool | None = None) -> str:
-    """Name the type of declared values, a key of `_DTYPES`.
+    """Name the type of declared values, a key of `_DECLARED_DTYPES`.
 
     Numbers are "real" if `real` is True, or if it is None and one of them has a
     fraction.
@@ -293,7 +293,7 @@ def type_of_declared(values: Sequence[Any], *, real: bool | None = None) -> str:
 
 def number_dtype(declared_type: str) -> np.dtype[Any]:
     """Return the NumPy dtype of "whole", "unsigned" or "real" numbers."""
-    return _DTYPES[declared_type][0]
+    return _DECLARED_DTYPES[declared_type][0]
 
 
 def find_dtype(
@@ -329,7 +329,7 @@ def _find_plain_dtype(library: str, declared_type: str, values: Sequence[Any]) -
     """Return the dtype in a library for declared values, without categories."""
     if library in ("numpy", "pandas"):
         return _numpy_dtype(library, declared_type, values)
-    _, polars_name, arrow_name = _DTYPES[declared_type]
+    _, polars_name, arrow_name = _DECLARED_DTYPES[declared_type]
     if library == "polars":
         import polars
 

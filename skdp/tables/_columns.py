@@ -352,10 +352,10 @@ def to_array_and_mask(column: Any) -> tuple[NDArray[Any], Mask | None]:
         # No list or record is a declared value.
         cells = np.full(len(series), _UNREADABLE, object)
         return cells, series.is_null().to_numpy()
-    return to_objects(_to_list(series)), None
+    return to_objects(_list_objects(series)), None
 
 
-def _to_list(series: nw.Series[Any]) -> list[Any]:
+def _list_objects(series: nw.Series[Any]) -> list[Any]:
     """Return the values of a series of polars or Arrow as Python objects."""
     # One value without a Python object, such as a year beyond 9999, fails for the list.
     try:
@@ -376,7 +376,7 @@ def to_object_list(column: Any) -> list[Any]:
     """Return the values of a column as Python objects."""
     library, stored = unwrap(column)
     if library in ("polars", "pyarrow"):
-        return _to_list(nw.from_native(stored, series_only=True))
+        return _list_objects(nw.from_native(stored, series_only=True))
     return pd.Series(column, dtype=object).tolist()
 
 
@@ -421,7 +421,7 @@ def distinct_values(column: Any) -> tuple[list[Any], bool]:
     series = nw.from_native(stored, series_only=True)
     # Hashing would merge 1, 1.0 and True in a column of objects.
     is_object = series.dtype == nw.Object
-    listed = series.to_list() if is_object else _to_list(series.unique())
+    listed = series.to_list() if is_object else _list_objects(series.unique())
     if str(_value_dtype(column)).lower() in ("float32", "float"):
         # The shortest decimal number, because Python would write 0.1 as
         # 0.10000000149011612.

@@ -333,7 +333,7 @@ def check_seeds(subject: Subject) -> None:
     )
 
 
-CHECKS: tuple[Check, ...] = (
+COMMON_CHECKS: tuple[Check, ...] = (
     check_guarantee,
     check_statement,
     check_parameters,
@@ -435,7 +435,7 @@ def check_transform(subject: Curator) -> None:
     )
 
 
-CURATOR_CHECKS = (*CHECKS, check_noise, check_transform)
+CURATOR_CHECKS = (*COMMON_CHECKS, check_noise, check_transform)
 
 
 def curator_checks(

@@ -20,8 +20,7 @@ from sklearn.base import BaseEstimator, clone
 from skdp.base import TableLike, collect_output
 from skdp.evaluation import audit_epsilon
 from skdp.privacy import PrivacyLeakWarning
-from skdp.testing._checks import CHECKS as COMMON_CHECKS
-from skdp.testing._checks import bind_checks, tabulate_checks
+from skdp.testing._checks import COMMON_CHECKS, bind_checks, tabulate_checks
 from skdp.testing._subject import (
     Privatizer,
     hash_value,
@@ -252,7 +251,7 @@ def check_later_parameters(subject: Privatizer) -> None:
     )
 
 
-CHECKS: tuple[Callable[[Any], None], ...] = (
+PRIVATIZER_CHECKS: tuple[Callable[[Any], None], ...] = (
     *COMMON_CHECKS,
     check_form,
     check_later_parameters,
@@ -275,7 +274,7 @@ def privatizer_checks(
             "`estimator` must be an instance with fit and transform, got "
             f"{type(estimator).__name__}."
         )
-    return bind_checks(Privatizer(estimator, X), CHECKS)
+    return bind_checks(Privatizer(estimator, X), PRIVATIZER_CHECKS)
 
 
 def check_privatizer(

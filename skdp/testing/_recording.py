@@ -22,7 +22,7 @@ from skdp.privacy import PrivacyGuarantee, PrivacyLedger
 from skdp.randomness import SecureSource, SeededSource, watch_draws
 
 # Samplers that draw a number for each row, for example to split the rows at random.
-ROWS = ("bernoulli_ratio", "uniform_integers")
+ROW_SAMPLERS = ("bernoulli_ratio", "uniform_integers")
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Recording:
         draw_index = len(self.draws)
         recorded = self._find_earlier(draw_index, sampler)
         shape = np.shape(value)
-        if sampler in ROWS:
+        if sampler in ROW_SAMPLERS:
             if recorded is not None:
                 value = _copy_start(value, recorded.value)
             self.draws.append(Draw(sampler, parameters, value, shape))

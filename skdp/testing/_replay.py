@@ -26,7 +26,7 @@ from skdp.privacy import (
     zcdp_epsilon,
 )
 from skdp.testing._recording import (
-    ROWS,
+    ROW_SAMPLERS,
     Draw,
     Recording,
     compute_changes,
@@ -231,8 +231,10 @@ def replay_release(
         )
     tables: tuple[Any, Any] = X, neighbor
     n_rows = list(map(len, tables))
-    first = Recording(partial(_release, release, X, random_state))
-    second = Recording(partial(_release, release, neighbor, random_state), first.draws)
+    first = Recording(partial(_run_release, release, X, random_state))
+    second = Recording(
+        partial(_run_release, release, neighbor, random_state), first.draws
+    )
     if first.error is not None and second.error is not None:
         raise first.error
     # If only one of the releases fails, the guarantee of the other is used.
@@ -259,11 +261,11 @@ def replay_release(
     findings += _compare_results(first, second)
     if first.messages != second.messages:
         findings.append("a warning, a log record or the output depends on the rows")
-    draws = losses[_COLUMNS].astype({"epsilon": float, "rho": float})
+    draws = losses[_DRAW_COLUMNS].astype({"epsilon": float, "rho": float})
     return Replay(draws, claim, epsilon, tuple(findings))
 
 
-def _release(release: Any, table: Any, random_state: int) -> Any:
+def _run_release(release: Any, table: Any, random_state: int) -> Any:
     """Fit a clone of an estimator without its ledger and return it, or call a function and return its result."""
     if not hasattr(release, "fit"):
         return release(table)
@@ -306,7 +308,7 @@ def _make_error_replay(
         f"{type(first or second).__name__} with {failed} rows, none with {passed}"
     )
     # The error reveals which of the two tables it was, so no epsilon covers the release.
-    draws = pd.DataFrame(columns=_COLUMNS)
+    draws = pd.DataFrame(columns=_DRAW_COLUMNS)
     return Replay(draws, stated, epsilon=math.inf, findings=(finding,))
 
 
@@ -334,7 +336,7 @@ def _describe_draw(draw: Draw) -> tuple[Any, ...]:
 
 def _select_noise(draws: Sequence[Draw]) -> list[Draw]:
     """Select the draws with a privacy loss: all except draws of a value for each row."""
-    return [draw for draw in draws if draw.sampler not in ROWS]
+    return [draw for draw in draws if draw.sampler not in ROW_SAMPLERS]
 
 
 def _find_understatements(
@@ -395,11 +397,11 @@ def _hash_parts(result: Any) -> dict[str, str]:
 
 
 # Columns of the table `draws` of a `Replay`.
-_COLUMNS = ["sampler", "size", "difference", "epsilon", "rho"]
+_DRAW_COLUMNS = ["sampler", "size", "difference", "epsilon", "rho"]
 
 
 def _tabulate_losses(pairs: Iterable[tuple[Draw, Draw]]) -> pd.DataFrame:
     """Return the losses of pairs of draws: the columns of `Replay.draws`, "mu_squared", and "losses" of the parts."""
     rows = [compute_loss(draw, other_draw) for draw, other_draw in pairs]
-    columns = [*_COLUMNS, "mu_squared", "losses"]
+    columns = [*_DRAW_COLUMNS, "mu_squared", "losses"]
     return pd.DataFrame(rows, columns=columns).astype({"epsilon": object})

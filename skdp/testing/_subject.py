@@ -169,7 +169,7 @@ class Privatizer(BaseSubject):
                 self.declared = values
         elif self.declared is not None:
             for name, declared in self.declared.items():
-                values[name] = _list_values(declared)
+                values[name] = _list_valid_values(declared)
         else:
             raise TypeError(
                 f"`X` is required for {type(estimator).__name__}, whose parameters do "
@@ -311,7 +311,7 @@ def _declare_by_column(declaration: Any) -> dict[Any, Any] | None:
     return None
 
 
-def _list_values(declared: Any) -> list[Any]:
+def _list_valid_values(declared: Any) -> list[Any]:
     """Return valid values of a column with declared categories, an Interval or bounds."""
     if isinstance(declared, tuple):  # bounds
         low, high = declared

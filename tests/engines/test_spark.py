@@ -135,20 +135,20 @@ class Session:
 @pytest.mark.parametrize("master", ["yarn", None])
 @pytest.mark.parametrize("place", ["hdfs:/data/out", "dbfs:/out", "s3a://bucket/out", "/data/on/the/cluster", "out"])
 def test_cluster_writes_where_all_machines_can_read(master, place):
-    assert _clusters.check_path(Session(master), place) == place
+    assert _clusters.check_spark_path(Session(master), place) == place
     with pytest.raises(FileExistsError, match="never overwritten"):
-        _clusters.check_path(Session(master, [place]), place)
+        _clusters.check_spark_path(Session(master, [place]), place)
     with pytest.raises(ValueError, match="`path` is required on a cluster"):
-        _clusters.check_path(Session(master), None)
+        _clusters.check_spark_path(Session(master), None)
 
 
 def test_local_session_writes_to_local_paths(tmp_path):
     here = Session("local[2]")
-    assert _clusters.check_path(here, tmp_path / "out") == str(tmp_path / "out")
-    assert _clusters.check_path(here, None).startswith("file:///")
-    assert _clusters.check_path(here, "hdfs:/data/out") == "hdfs:/data/out"
+    assert _clusters.check_spark_path(here, tmp_path / "out") == str(tmp_path / "out")
+    assert _clusters.check_spark_path(here, None).startswith("file:///")
+    assert _clusters.check_spark_path(here, "hdfs:/data/out") == "hdfs:/data/out"
     with pytest.raises(FileExistsError):
-        _clusters.check_path(Session("local[2]", [str(tmp_path)]), tmp_path)
+        _clusters.check_spark_path(Session("local[2]", [str(tmp_path)]), tmp_path)
 
 
 def values_of(batches):

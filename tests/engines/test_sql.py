@@ -179,7 +179,7 @@ def test_rows_are_read_if_more_of_them_are_distinct_than_the_limit(ibis_duckdb, 
 
 def test_many_distinct_rows_are_not_grouped(connect, fetched, monkeypatch):
     """A few rows are probed first, so that the database does not group a table in vain."""
-    for name in ("N_PROBED_ROWS", "ROWS"):
+    for name in ("N_PROBED_ROWS", "BATCH_ROWS"):
         monkeypatch.setattr(f"skdp.readers._sql.{name}", 64)
     many, few = connect(pa.table({"x": [*range(60)] * 5})), connect(pa.table({"x": [0, 1, 2, 3] * 50}))
     for stored, n_fetched in ((many, 300), (few, 4)):
@@ -312,7 +312,7 @@ def test_text_in_utf_16_is_compared_as_text(connection):
 
 
 def test_reports_are_drawn_in_batches(stored, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("skdp.readers._sql.ROWS", 700)
+    monkeypatch.setattr("skdp.readers._sql.BATCH_ROWS", 700)
     encoder = skdp.RandomizedResponseEncoder(20.0, categories=DOMAIN.select(["level", "town"]), random_state=0)
     reports = privatize(stored, encoder, keep=["age"], path=tmp_path / "reports.parquet")
     counts = encoder.estimate_counts(tally(reports, encoder))["count"]

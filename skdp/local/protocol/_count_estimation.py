@@ -207,20 +207,20 @@ def estimate_counts(
 ) -> pd.DataFrame:
     """Estimate the count or frequency of each value of all or some columns, with the options of `make_count_table`."""
     check_tally(tally, protocol.meaning)
-    groups = group_columns(protocol, columns)
+    groups = group_reported_columns(protocol, columns)
     estimates = []
     for group in groups:
-        counts = _estimate_group(protocol, tally, group)
+        counts = _estimate_group_counts(protocol, tally, group)
         # Permanent reports of a record in several releases are equal, so their errors may
         # be larger.
         if protocol.permanent_key is None:
-            _warn_of_impossible(group, counts)
+            _warn_of_impossible_counts(group, counts)
         estimates.append(counts)
     index = make_group_index(protocol.domain, groups)
     return make_count_table(estimates, index, **options)
 
 
-def _estimate_group(
+def _estimate_group_counts(
     protocol: Any, tally: ReportTally, columns: Sequence[Any]
 ) -> SampledCounts:
     """Estimate the counts of the values of some columns, as the weighted mean over all fields that contain them."""
@@ -294,7 +294,9 @@ def _compute_marginal_noise(
     return np.clip(squares - counts, 0, None)
 
 
-def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> None:
+def _warn_of_impossible_counts(
+    columns: Sequence[Any], estimates: SampledCounts
+) -> None:
     """Warn of estimates far below 0, or far above the number of records."""
     excess = np.maximum(-estimates.counts, estimates.counts - estimates.n)
     # The second term is the rounding error of floats.
@@ -314,7 +316,7 @@ def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> Non
 # Columns and fields.
 
 
-def group_columns(
+def group_reported_columns(
     protocol: Any, columns: Sequence[Any] | None
 ) -> list[tuple[Any, ...]]:
     """Divide the chosen columns into groups that are estimated together.

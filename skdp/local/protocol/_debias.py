@@ -20,7 +20,7 @@ from skdp.local.protocol._count_estimation import (
     compute_field_weights,
     find_fields,
     find_reporting_fields,
-    group_columns,
+    group_reported_columns,
     make_count_table,
     make_group_index,
 )
@@ -40,7 +40,7 @@ def debias_reports(
     """
     names: list[Any] = []
     blocks = []
-    for group in group_columns(protocol, columns):
+    for group in group_reported_columns(protocol, columns):
         cells = None
         if protocol.domain is None or group[0] not in protocol.domain.columns:
             names += group  # a column of numbers
@@ -198,7 +198,7 @@ def estimate_weighted_frequencies(
             "`sample_weight` requires rows='population', got rows='table'. Weights "
             "describe a sample of a population."
         )
-    groups = group_columns(protocol, columns)
+    groups = group_reported_columns(protocol, columns)
     estimates = []
     for group in groups:
         estimates.append(

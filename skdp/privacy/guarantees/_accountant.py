@@ -54,7 +54,7 @@ N_SUBSTEPS = 1 << 9
 
 # Bound of the relative error of a sum of two distributions: a convolution has up to
 # `MAX_POINTS` = 2**13 roundings of 2**-53 each, and a few follow.
-_MARGIN = 2.0**-38
+_SUM_MARGIN = 2.0**-38
 
 
 def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
@@ -106,7 +106,7 @@ def find_profile(losses: Iterable[Loss]) -> list[tuple[float, float]]:
     pairs = []
     for epsilon in epsilons.tolist():
         delta = total.delta(epsilon - float(slack), mu)
-        bound = delta * (1 + n_losses * _MARGIN) + 1e-280
+        bound = delta * (1 + n_losses * _SUM_MARGIN) + 1e-280
         pairs.append((epsilon, failure + (1 - failure) * bound))
     return pairs
 
@@ -128,7 +128,7 @@ def _sum_losses(
             epsilon_sum += loss.count * loss._epsilon
             pure.append(loss)
     mu = gaussian_loss(mu_squared).mu
-    # The error bounds and `_MARGIN` are proven for these ranges only.
+    # The error bounds and `_SUM_MARGIN` are proven for these ranges only.
     has_margins = (
         (mu == 0 or (2.0**-30 if pure else 0) < mu < 2.0**5)
         and (not pure or Fraction(1, 1 << 30) < epsilon_sum < 1 << 40)
@@ -167,7 +167,7 @@ def _search_epsilon(
     def excess(epsilon: float) -> float:
         # The last term bounds the products that underflow: fewer than 2**50, each below
         # 2**-1022.
-        bound = total.delta(epsilon, mu) * (1 + n_losses * _MARGIN) + 1e-280
+        bound = total.delta(epsilon, mu) * (1 + n_losses * _SUM_MARGIN) + 1e-280
         return math.log(bound / delta) + 2.0**-40
 
     return find_safe_boundary(excess, 2.0**-30, safe=basic, unsafe=0.0)

@@ -37,7 +37,7 @@ _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6
 
 # Relative margin by which parts are rounded down. A ledger adds the shortest decimals of
 # floats, which may be larger than the floats.
-_ROUNDING = 2.0**-50
+_PART_ROUNDING = 2.0**-50
 
 
 class _ConcentratedBudget:
@@ -79,7 +79,7 @@ class _ConcentratedBudget:
     def _from_amount(cls, amount: Fraction) -> float:
         """Return rho, or the square root of mu squared, rounded down."""
         number = math.sqrt(amount) if cls.power == 2 else float(amount)
-        return number * (1 - _ROUNDING)
+        return number * (1 - _PART_ROUNDING)
 
     @classmethod
     def of(cls, epsilon: float, delta: float = 1e-6) -> Self:
@@ -294,7 +294,7 @@ class Mu(_ConcentratedBudget):
             return float(Fraction(cls(mu, delta).guess) - target)
 
         start = 2 * float(ndtri(float(target)))
-        return cls(find_safe_start(excess, start, -_ROUNDING), delta)
+        return cls(find_safe_start(excess, start, -_PART_ROUNDING), delta)
 
     @property
     def guess(self) -> float:
@@ -312,7 +312,7 @@ def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
     # `largest_mu` and `gaussian_epsilon` are both rounded to the safe side, so the epsilon
     # of `guarantee_` may be slightly larger than the parameter. Mu is decreased until this
     # epsilon is at most the parameter.
-    return find_safe_start(excess, largest_mu(epsilon, delta), -_ROUNDING)
+    return find_safe_start(excess, largest_mu(epsilon, delta), -_PART_ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ class PrivacyBudget:
         if self.kind == "epsilon":
             return self.amount
         if self.kind == "rho":
-            root = math.sqrt(8 * self.amount) * (1 - _ROUNDING)
+            root = math.sqrt(8 * self.amount) * (1 - _PART_ROUNDING)
             return max(Fraction(root), self.pure)
         return 2 * self.pure
 

@@ -352,10 +352,10 @@ class PrivacyGuarantee(JsonRecord):
         protected = self.scope if self.relation == "replace_values" else None
         if relation == "replace_values":
             names = protected if columns is None else columns
-            names = check_columns(relation, names)
+            names = check_protected(relation, names)
             _check_covered(names, protected)
             return replace(self._convert_to_replace(), relation=relation, scope=names)
-        check_columns(relation, columns)
+        check_protected(relation, columns)
         if protected is not None:
             raise ValueError(
                 f"A guarantee for the values of {join_names(protected)} does not cover "
@@ -566,7 +566,7 @@ def join_names(columns: Iterable[Any]) -> str:
     return ", ".join(map(format_name, columns))
 
 
-def check_columns(relation: Any, columns: Any) -> tuple[Any, ...]:
+def check_protected(relation: Any, columns: Any) -> tuple[Any, ...]:
     """Check the protected columns of a relation and return them; empty for whole records."""
     if isinstance(columns, str):
         raise TypeError("`columns` must be a sequence of names, got str.")

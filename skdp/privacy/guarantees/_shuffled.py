@@ -32,7 +32,7 @@ _RELEASED: tuple[Released, ...] = get_args(Released)
 _PRECISION, _LOW_PRECISION = 1e-5, 2.0**-10
 
 # Bound of the rounding error of a tangent, relative to the larger of its two terms.
-_ROUNDING = 2.0**-38
+_TANGENT_ROUNDING = 2.0**-38
 
 
 def shuffled_guarantee(
@@ -283,7 +283,9 @@ def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
     # 40 intervals: 20 would increase mu by 1 %, and 80 would decrease it by 0.2 %.
     epsilons = np.linspace(0, largest, 41)
     reports = np.array([pair.delta(n, epsilon) for epsilon in epsilons.tolist()])
-    required = np.maximum(reports - failure, 0) * (1 + _ROUNDING) / (1 - failure)
+    required = (
+        np.maximum(reports - failure, 0) * (1 + _TANGENT_ROUNDING) / (1 - failure)
+    )
     tangent_points = (epsilons[:-1] + epsilons[1:]) / 2
     orders = np.exp(tangent_points)
     grid_orders = np.exp(epsilons)
@@ -295,7 +297,7 @@ def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
         # has the derivative -far.
         near = ndtr(mu / 2 - tangent_points / mu)
         far = ndtr(-mu / 2 - tangent_points / mu)
-        tangent = near - orders * far - _ROUNDING * near
+        tangent = near - orders * far - _TANGENT_ROUNDING * near
         at_left = tangent + (orders - grid_orders[:-1]) * far
         at_right = tangent - (grid_orders[1:] - orders) * far
         return bool(

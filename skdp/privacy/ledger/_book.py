@@ -56,7 +56,7 @@ from skdp.privacy.guarantees._guarantee import (
     RELATIONS,
     PrivacyGuarantee,
     Relation,
-    check_columns,
+    check_protected,
     join_names,
 )
 from skdp.privacy.guarantees._losses import (
@@ -76,7 +76,7 @@ def to_decimal(number: float) -> Total:
     return Fraction(str(number)) if math.isfinite(number) else math.inf
 
 
-def to_float(amount: Total) -> float:
+def round_up_total(amount: Total) -> float:
     """Round an amount up to a float."""
     return math.inf if amount == math.inf else round_up(Fraction(amount))
 
@@ -104,15 +104,15 @@ def shorten_remaining(left: Total, limit: Total) -> float:
 # relation: epsilon, delta, rho (zCDP) and mu squared (Gaussian).
 MEASURES = ("epsilon", "delta", "rho", "mu_squared")
 
-Sums = dict[str, Total]
+MeasureSums = dict[str, Total]
 
 
-def add_amounts(sums: Sums, amounts: Sums, count: int = 1) -> Sums:
+def add_amounts(sums: MeasureSums, amounts: MeasureSums, count: int = 1) -> MeasureSums:
     """Return sums plus `count` times the amounts of a release."""
     return {name: sums[name] + count * amounts[name] for name in MEASURES}
 
 
-def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
+def get_amounts(guarantee: PrivacyGuarantee) -> MeasureSums:
     """Return the losses of one release with a guarantee, by measure.
 
     A loss is infinite if the guarantee does not bound it.
@@ -191,7 +191,7 @@ class Account:
     # Protected columns of "replace_values".
     columns: tuple[Any, ...] = ()
     # Accounts are equal if their budgets are.
-    sums: Sums = field(
+    sums: MeasureSums = field(
         default_factory=lambda: dict.fromkeys(MEASURES, Fraction(0)), compare=False
     )
 
@@ -201,7 +201,7 @@ class Account:
         if self.relation is not None:
             check_choice("relation", self.relation, RELATIONS)
         # Sorted, so that the order of the columns does not matter for equality.
-        columns = sorted(check_columns(self.relation, self.columns), key=repr)
+        columns = sorted(check_protected(self.relation, self.columns), key=repr)
         numbers = self.numbers()
         delta = numbers.pop("delta", 0.0)
         if len(numbers) != 1:
@@ -232,7 +232,7 @@ class Account:
         )
 
     @cached_property
-    def limits(self) -> Sums:
+    def limits(self) -> MeasureSums:
         """The limits of the sums that have one."""
         limits = {name: to_decimal(number) for name, number in self.numbers().items()}
         if self.mu is not None:
@@ -301,7 +301,7 @@ class Account:
                 "`delta=0`.",
             )
         limit = self.limits[name]
-        needed = to_float(amount)
+        needed = round_up_total(amount)
         left = shorten_remaining(limit - self.sums[name], limit)
         of, total = float(limit), ""
         if self.mu is not None:
@@ -329,17 +329,19 @@ class Account:
             remedy,
         )
 
-    def remaining(self) -> Sums:
+    def remaining(self) -> MeasureSums:
         """Return the remaining amounts of the sums that have a limit."""
         return {name: limit - self.sums[name] for name, limit in self.limits.items()}
 
-    def describe_amounts(self, amounts: Sums) -> dict[str, Any]:
+    def describe_amounts(self, amounts: MeasureSums) -> dict[str, Any]:
         """Return the fields epsilon, delta, rho and losses of a guarantee for amounts in the measure of the budget."""
         fields: dict[str, Any] = {"delta": STATED_DELTA, "rho": None, "losses": ()}
         if self.epsilon is not None:
-            return fields | {x: to_float(amounts[x]) for x in ("epsilon", "delta")}
+            return fields | {
+                x: round_up_total(amounts[x]) for x in ("epsilon", "delta")
+            }
         if self.rho is not None:
-            rho = to_float(amounts["rho"])
+            rho = round_up_total(amounts["rho"])
             return fields | {"epsilon": zcdp_epsilon(rho, STATED_DELTA), "rho": rho}
         loss = gaussian_loss(Fraction(amounts["mu_squared"]))
         epsilon = gaussian_epsilon(loss.mu, STATED_DELTA)
@@ -508,7 +510,7 @@ class Book(ABC):
             check_version(fields.pop("version", VERSION), VERSION, "The ledger")
             amounts = map(_parse_sum, stored)
             columns = tuple(map(value_from_json, fields.pop("columns")))
-            sums: Sums = dict(zip(MEASURES, amounts, strict=True))
+            sums: MeasureSums = dict(zip(MEASURES, amounts, strict=True))
             account = Account(**fields, columns=columns, sums=sums)
         except _CONTENT_ERRORS as error:
             raise self._damaged(f"its budget cannot be read ({error})") from None
@@ -530,7 +532,7 @@ class Book(ABC):
 
     def _check_sums(self, account: Account, charges: Charges) -> None:
         """Raise an error unless the stored sums cover the charges."""
-        expected: Sums = dict.fromkeys(MEASURES, Fraction(0))
+        expected: MeasureSums = dict.fromkeys(MEASURES, Fraction(0))
         try:
             for guarantee, count in Counter(charge[1] for charge in charges).items():
                 amounts = get_amounts(account.convert(guarantee))

@@ -33,10 +33,10 @@ from skdp.privacy.ledger._book import (
     Book,
     BudgetExceeded,
     FileBook,
-    Sums,
+    MeasureSums,
     get_amounts,
     round_down,
-    to_float,
+    round_up_total,
 )
 from skdp.privacy.ledger._division import (
     check_part,
@@ -47,7 +47,9 @@ from skdp.privacy.ledger._division import (
 from skdp.privacy.ledger._server_book import ServerBook, is_server_address
 from skdp.randomness import check_size, check_type
 
-_COLUMNS = "title epsilon delta rho relation unit trust scope mechanism secure time"
+_CHARGE_COLUMNS = (
+    "title epsilon delta rho relation unit trust scope mechanism secure time"
+)
 
 
 # Each charge is logged here.
@@ -312,7 +314,7 @@ class PrivacyLedger:
         rows = account.limits, account.sums, account.remaining()
         index = ["budget", "spent", "remaining"]
         columns = ["epsilon", "delta", "rho", "mu"]
-        roundings = round_down, to_float, round_down
+        roundings = round_down, round_up_total, round_down
         amounts = map(_list_amounts, rows, roundings)
         table = pd.DataFrame(amounts, index, columns, float)
         table["guess"] = [
@@ -341,9 +343,9 @@ class PrivacyLedger:
                 "time": time,
             }
             facts = vars(guarantee) | texts
-            rows.append(format_row(facts[name] for name in _COLUMNS.split()))
+            rows.append(format_row(facts[name] for name in _CHARGE_COLUMNS.split()))
         types = dict.fromkeys(["epsilon", "delta", "rho"], float) | {"secure": bool}
-        table = pd.DataFrame(rows, columns=_COLUMNS.split()).astype(types)
+        table = pd.DataFrame(rows, columns=_CHARGE_COLUMNS.split()).astype(types)
         table["time"] = pd.to_datetime(table["time"], utc=True)
         return table
 
@@ -576,7 +578,9 @@ def _describe_charge(
     }
 
 
-def _list_amounts(sums: Sums, to_number: Callable[[Any], float]) -> dict[str, float]:
+def _list_amounts(
+    sums: MeasureSums, to_number: Callable[[Any], float]
+) -> dict[str, float]:
     """Return sums by measure as floats, with mu in place of its square."""
     amounts = {name: to_number(max(amount, 0)) for name, amount in sums.items()}
     return amounts | {"mu": amounts.get("mu_squared", math.nan) ** 0.5}

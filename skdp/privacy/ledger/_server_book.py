@@ -23,7 +23,7 @@ SECRETS = (
     "scram_client_key",
     "scram_server_key",
 )
-_SECRET = re.compile(
+_SECRET_TEXT = re.compile(
     rf"(?<!:):(?!//)[^@/?]*(?=@)|(?<=[?&])(?:{'|'.join(SECRETS)})=[^&]*(?:&|$)"
 )
 
@@ -62,7 +62,7 @@ def is_server_address(path: str | os.PathLike[str]) -> bool:
 
 def strip_secrets(address: str) -> str:
     """Return an address of PostgreSQL without passwords and other secrets."""
-    return _SECRET.sub("", address).rstrip("?&")
+    return _SECRET_TEXT.sub("", address).rstrip("?&")
 
 
 # Settings that an address cannot replace. Text is in UTF-8, also if the database has no
@@ -174,7 +174,7 @@ class ServerBook(Book):
             except psycopg.errors.UndefinedTable:
                 raise FileNotFoundError(MISSING.format(self.address)) from None
             except psycopg.Error as error:
-                reason = _LOST if is_committing else _describe_error(error)
+                reason = _LOST if is_committing else _describe_refusal(error)
                 raise OSError(
                     f"The ledger {self.address} cannot be used: {reason}."
                 ) from None
@@ -266,7 +266,7 @@ def _parse_address(address: str) -> dict[str, Any]:
     )
 
 
-def _describe_error(error: Any) -> str:
+def _describe_refusal(error: Any) -> str:
     """Describe an error of a charge or a connection, without words of the server."""
     reasons = {
         # A connection that fails has no code.

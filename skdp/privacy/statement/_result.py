@@ -38,7 +38,7 @@ from skdp.privacy.statement._walk import (
     StatedStep,
 )
 
-_COLUMNS = (
+_FACT_COLUMNS = (
     "column",
     "protection",
     "epsilon",
@@ -69,7 +69,7 @@ _NOT_COVERED = (
 
 
 # Against whom the total protects, after the trusted parties.
-_LIMITS = (
+_ODDS_LIMITS = (
     " For everyone else, the odds below limit what the protected values change in the "
     "release. The values may still be predicted from other columns and general facts."
 )
@@ -97,7 +97,7 @@ _TEXT_FIELDS = (
 )
 
 # Packages whose versions may change the noise or its proof.
-_PACKAGES = ("skdp", "numpy", "scipy", "pandas", "narwhals", "scikit-learn")
+_STATED_PACKAGES = ("skdp", "numpy", "scipy", "pandas", "narwhals", "scikit-learn")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,7 +184,7 @@ class PrivacyStatement(JsonRecord):
     @property
     def rows(self) -> pd.DataFrame:
         """The facts as a table."""
-        table = _make_table(map(_list_fact, self.facts))
+        table = _make_fact_table(map(_list_fact, self.facts))
         table["column"] = format_row(fact.column for fact in self.facts)
         return table
 
@@ -266,7 +266,7 @@ class PrivacyStatement(JsonRecord):
         lossy = [x for x in covers if x.guarantee.epsilon or x.guarantee.delta]
         counted = lossy or covers
         rates = {str(rate): total.true_positive_rate(rate) for rate in (0.01, 0.001)}
-        limits = _LIMITS if total.secure else ""
+        limits = _ODDS_LIMITS if total.secure else ""
         return {
             "protected": total._format_scope(),
             "trust_model": f"{total.trust} model",
@@ -336,7 +336,7 @@ class PrivacyStatement(JsonRecord):
         True
         """
         columns = _merge_facts(self.facts)
-        return str(_load_template().render(self.to_dict() | {"columns": columns}))
+        return str(_load_page().render(self.to_dict() | {"columns": columns}))
 
     def __str__(self) -> str:
         record = self.to_dict()
@@ -347,7 +347,7 @@ class PrivacyStatement(JsonRecord):
                 label = name.replace("_", " ").capitalize()
                 lines.append(f"{label}:{_format_field(value)}")
         if self.facts:
-            table = _make_table(_merge_facts(self.facts))
+            table = _make_fact_table(_merge_facts(self.facts))
             text = table.to_string(index=False, na_rep="", float_format=format_number)
             lines.insert(1, text)
         return "\n".join(lines)
@@ -356,7 +356,7 @@ class PrivacyStatement(JsonRecord):
 
     def _repr_html_(self) -> str:
         odds = [] if self.total is None else [self.total.in_odds()]
-        table = _make_table(_merge_facts(self.facts))
+        table = _make_fact_table(_merge_facts(self.facts))
         return format_html(self._headline(), [table], *odds, *self.notes)
 
 
@@ -376,7 +376,7 @@ def _describe_versions() -> dict[str, str]:
 @cache
 def _find_versions() -> dict[str, str]:
     """Return the versions of packages, which takes milliseconds."""
-    return {name: version(name) for name in _PACKAGES}
+    return {name: version(name) for name in _STATED_PACKAGES}
 
 
 def _format_field(value: Any) -> str:
@@ -391,7 +391,7 @@ def _format_field(value: Any) -> str:
 
 def _list_fact(fact: Fact) -> dict[str, Any]:
     """Return a fact as a row of the table, by column; epsilon and delta are None without a guarantee."""
-    row = dict.fromkeys(_COLUMNS, "") | {"epsilon": None, "delta": None}
+    row = dict.fromkeys(_FACT_COLUMNS, "") | {"epsilon": None, "delta": None}
     if fact.guarantee is not None:
         for name in ("epsilon", "delta", "relation", "trust", "mechanism"):
             row[name] = getattr(fact.guarantee, name)
@@ -399,9 +399,9 @@ def _list_fact(fact: Fact) -> dict[str, Any]:
     return row | names | {"protection": fact.protection}
 
 
-def _make_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+def _make_fact_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """Return rows of facts as a table."""
-    table = pd.DataFrame(rows, columns=list(_COLUMNS))
+    table = pd.DataFrame(rows, columns=list(_FACT_COLUMNS))
     return table.astype({"epsilon": float, "delta": float})
 
 
@@ -422,7 +422,7 @@ def _merge_facts(facts: Iterable[Fact]) -> list[dict[str, Any]]:
 
 
 @cache
-def _load_template() -> Any:
+def _load_page() -> Any:
     """Return the jinja2 template of the HTML page."""
     try:
         import jinja2

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
 
 # Libraries whose classes have a known behavior.
-_LIBRARIES = ("sklearn", "imblearn", "skdp")
+_KNOWN_LIBRARIES = ("sklearn", "imblearn", "skdp")
 
 # Transformers of scikit-learn whose `fit` stores only the number of columns.
 _STATELESS = ("Binarizer", "Normalizer", "PolynomialFeatures")
@@ -25,16 +25,16 @@ _TARGET_ATTRIBUTES = ("predict", "refit", "scoring", "cv")
 Protects = Literal[True, False, "fit"]
 
 
-def library_of(estimator: Any) -> str | None:
+def find_library(estimator: Any) -> str | None:
     """Return the library that defines the class of an estimator; None for unknown libraries."""
     # A subclass of a known class in another module is unknown too.
     library = type(estimator).__module__.partition(".")[0]
-    return library if library in _LIBRARIES else None
+    return library if library in _KNOWN_LIBRARIES else None
 
 
 def is_a(estimator: Any, *names: str) -> bool:
     """Check if an estimator has one of the named classes of scikit-learn or imbalanced-learn."""
-    is_known = library_of(estimator) in ("sklearn", "imblearn")
+    is_known = find_library(estimator) in ("sklearn", "imblearn")
     return is_known and type(estimator).__name__ in names
 
 
@@ -50,7 +50,7 @@ def is_estimator(value: Any) -> bool:
 
 def is_design(value: Any) -> bool:
     """Check if an object is a design of answers that people randomize themselves."""
-    return library_of(value) == "skdp" and type(value).__name__ == "ReportDesign"
+    return find_library(value) == "skdp" and type(value).__name__ == "ReportDesign"
 
 
 def list_parts(estimator: Any) -> list[Any]:
@@ -96,7 +96,7 @@ def is_fitted(estimator: Any) -> bool:
 
 def libraries_of(estimator: Any) -> set[str | None]:
     """Return the libraries that define an estimator and all its parts; None for unknown libraries."""
-    return set(map(library_of, iterate_parts(estimator)))
+    return set(map(find_library, iterate_parts(estimator)))
 
 
 def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
@@ -107,7 +107,7 @@ def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
         return True
     # Oracles may be classes of other authors, and wrappers release the output of their parts.
     sources = [estimator, *getattr(estimator, "oracles_", ())]
-    is_known = all(library_of(source) == "skdp" for source in sources)
+    is_known = all(find_library(source) == "skdp" for source in sources)
     return is_known and all(is_trusted(part, trusted) for part in list_parts(estimator))
 
 
@@ -149,7 +149,7 @@ def learns_target(estimator: Any) -> bool:
     # Estimators of other libraries may learn from the target. Estimators of skdp learn from
     # the true target with a guarantee only, or through their parts.
     for part in iterate_parts(estimator):
-        library = library_of(part)
+        library = find_library(part)
         if library != "sklearn":
             learns = library != "skdp"
         else:
@@ -174,7 +174,7 @@ def has_own_column_function(transformer: Any) -> bool:
 def has_private_parts(estimator: Any) -> bool:
     """Check if an estimator has parts of skdp, or parts that are not known."""
     return any(
-        library_of(part) == "skdp" or has_private_parts(part)
+        find_library(part) == "skdp" or has_private_parts(part)
         for part in list_parts(estimator)
     )
 

@@ -261,7 +261,7 @@ class PrivateStep:
             yield "transformed"
         if _steps.find_inferred(self.estimator):
             yield "inferred"
-        if _steps.library_of(self.estimator) != "skdp":
+        if _steps.find_library(self.estimator) != "skdp":
             yield "foreign"
         # A resampler uses the true target as a public column.
         is_public = not (self.targets or self.flow.has_new_target)
