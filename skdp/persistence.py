@@ -73,9 +73,6 @@ _NO_FILE_OF_SAVE = (
 # Packages of scores, whose public functions are trusted.
 _SCORES = ("sklearn.feature_selection.", "sklearn.metrics.", "sklearn.preprocessing.")
 
-# Flag of classes that Python code defines (`Py_TPFLAGS_HEAPTYPE`).
-_HEAP_TYPE = 1 << 9
-
 
 def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     """Save an estimator, or a composition of estimators, to a file without code.
@@ -316,9 +313,10 @@ def _find_public(name: str) -> Any:
     is_class = isinstance(found, type) and found.__module__ == module
     if not is_class or module not in modules:
         return None
-    # Classes in C do not check their state, so a changed file could end Python.
+    # Classes in C do not check their state, so a changed file could end Python. Classes that
+    # Python code defines have the flag `Py_TPFLAGS_HEAPTYPE`, 2**9.
     for parent in found.__mro__:
-        if parent.__module__ != "builtins" and not parent.__flags__ & _HEAP_TYPE:
+        if parent.__module__ != "builtins" and not parent.__flags__ & (1 << 9):
             return None
     return found
 

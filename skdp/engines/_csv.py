@@ -27,9 +27,8 @@ compute = Extra("pyarrow.compute")
 BLOCK_CHARACTERS = 1 << 22
 # Limits of untrusted CSV files, also of lines that are small if they are compressed.
 MAX_LINE_CHARACTERS = 1 << 24
-# Blocks of Arrow, and the length of lines that are certainly within one. The smaller
-# blocks save 70 megabytes of memory (a million rows of five columns).
-BLOCK_BYTES, SHORT_LINE_CHARACTERS = 1 << 21, 1 << 19
+# Length of lines that are certainly within a block of Arrow of 2**21 bytes.
+SHORT_LINE_CHARACTERS = 1 << 19
 MAX_CSV_COLUMNS = 1 << 17
 
 # fmt: off
@@ -132,7 +131,8 @@ def find_block_size(source: Any) -> int:
 
     In a regular file, values have no quotes, or are in quotes and have no line breaks.
     """
-    size = BLOCK_BYTES
+    # Small blocks save 70 megabytes of memory (a million rows of five columns).
+    size = 1 << 21
     mark = re.escape(source.delimiter)
     # Python 3.11.2 accepts an open quote in a pattern with possessive quantifiers.
     quoted = re.compile(rf'(?<![^{mark}\n])"[^"\n]*(?:""[^"\n]*)*"(?![^{mark}\n])')

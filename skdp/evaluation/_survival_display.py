@@ -18,9 +18,6 @@ from skdp.evaluation.displays import (
     tidy_axes,
 )
 
-# Numbers at risk beside each other are readable on the screen of a phone.
-MAX_TICKS = 6
-
 
 class SurvivalDisplay(PanelDisplay):
     """Plot of survival curves as steps with bands, with a curve for each group.
@@ -122,7 +119,8 @@ class SurvivalDisplay(PanelDisplay):
             handles.append(make_legend_entry(format_label(group), color=color))
             sizes.append(rows[rows["metric"] == "at_risk"].set_index("time")["value"])
         handles.append(make_legend_entry("interval", lw=6, alpha=0.25))
-        times = sizes[0].index[:: -(-len(sizes[0]) // MAX_TICKS)]
+        # Six numbers at risk beside each other are readable on the screen of a phone.
+        times = sizes[0].index[:: -(-len(sizes[0]) // 6)]
         labels = []
         for time in times:
             numbers = [f"{size[time]:,.0f}" for size in sizes]

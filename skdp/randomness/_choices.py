@@ -11,16 +11,12 @@ import numpy as np
 from skdp._arrays import Floats, Integers, Mask
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._draws import uniform_below, watch_draws
-from skdp.randomness._noise import ProbabilityBounds, bernoulli_of_exponents
+from skdp.randomness._noise import (
+    MAX_EXPONENT,
+    ProbabilityBounds,
+    bernoulli_of_exponents,
+)
 from skdp.randomness._sources import ByteSource
-
-# Weights of pieces are multiples of 2**-50 of the sum of their bounds, and are rounded up by more than
-# the errors of floats.
-WEIGHT_BITS = 50
-ROUNDING = 1 + 2.0**-40
-
-# Exponents are clipped here for floats, because e**-1024 is 0.
-MAX_EXPONENT = Fraction(1 << 10)
 
 # Candidates, the differences of their scores from a constant of the choice, and the numbers of
 # candidates of their pieces.
@@ -59,8 +55,11 @@ def piecewise_choices(
     list of int
         The candidates.
     """
-    units = bounds.sum(axis=1) * 2.0**-WEIGHT_BITS
-    weights = np.floor(bounds / units[:, np.newaxis] * ROUNDING).astype(np.int64)
+    # Weights of pieces are multiples of 2**-50 of the sum of their bounds, and are rounded up
+    # by more than the errors of floats.
+    units = bounds.sum(axis=1) * 2.0**-50
+    shares = bounds / units[:, np.newaxis] * (1 + 2.0**-40)
+    weights = np.floor(shares).astype(np.int64)
     weights += bounds > 0
     ends = np.cumsum(weights, axis=1)
     chosen = [0] * len(bounds)

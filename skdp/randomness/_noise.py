@@ -33,14 +33,11 @@ _BLOCK = 1 << 13
 
 # Exponents are clipped here for floats. e**-1024 and all smaller probabilities have 32
 # leading zero bits.
-_MAX_EXPONENT = Fraction(1 << 10)
+MAX_EXPONENT = Fraction(1 << 10)
 
 # Error of a comparison in floats: a word of 32 bits is up to 2**-32 below its uniform
 # number, and the error of e**-x is far below another 2**-32.
 _MAX_ERROR = 2.0**-31
-
-# Noise of larger scales is drawn as Python integers, because it may exceed 64 bits.
-_MAX_INT64_SCALE = 1 << 52
 
 # Bits of a position in a cell. The last bit of a word of 64 bits is the sign of the noise.
 _POSITION_BITS = 63
@@ -89,11 +86,11 @@ def bernoulli_exp(
     if exponents.size and exponents.min() < 0:
         raise ValueError("`exponents` must be at least 0, got a negative one.")
     if exponents.dtype == object:
-        exact = [min(int(exponent) * rate, _MAX_EXPONENT) for exponent in exponents]
+        exact = [min(int(exponent) * rate, MAX_EXPONENT) for exponent in exponents]
         rounded = np.array(exact, np.float64)
     else:
         # Three roundings, each with a relative error below 2**-52.
-        rounded = exponents.astype(np.float64) * float(min(rate, _MAX_EXPONENT))
+        rounded = exponents.astype(np.float64) * float(min(rate, MAX_EXPONENT))
 
     def bounds(index: int) -> ProbabilityBounds:
         return partial(exp_minus_bounds, int(exponents[index]) * rate)
@@ -247,7 +244,8 @@ class GeometricDigits:
         self._exceeds = IrrationalBernoulli(
             partial(exp_minus_bounds, 2**n_digits / scale)
         )
-        self.dtype: type = np.int64 if scale <= _MAX_INT64_SCALE else object
+        # Noise of larger scales is drawn as Python integers, because it may exceed 64 bits.
+        self.dtype: type = np.int64 if scale <= 1 << 52 else object
 
     def draw(self, source: ByteSource, size: int, *, signed: bool = False) -> NDArray:
         """Draw `size` geometric numbers, or with `signed` discrete Laplace noise of the same scale."""

@@ -49,10 +49,6 @@ from skdp.survey._likelihood import (
 from skdp.survey._proportions import encode_sample_labels, warn_of_estimate
 from skdp.tables import is_frame, to_objects
 
-# Distance between the proportions of a fit and of its reports, in standard errors, above
-# which it warns. By chance, fewer than one in a million fits exceed it.
-MAX_FIT_STD_ERRORS = 5.0
-
 
 class ReportRegression(BaseEstimator):
     """Base class of regressions on numeric true predictors and on reports of categories."""
@@ -316,7 +312,8 @@ def _warn_of_misspecification(
             distance = _compare_means(
                 question.unbiased, posterior, weights, rows.clusters
             )
-            if distance > MAX_FIT_STD_ERRORS:
+            # By chance, fewer than one in a million fits exceed 5 standard errors.
+            if distance > 5:
                 warn_of_estimate(
                     f"The proportions of {question.name!r} in the fit and in its "
                     f"reports differ by {distance:.3g} standard errors, so the "
