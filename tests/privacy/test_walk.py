@@ -6,7 +6,7 @@ from operator import add
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -150,6 +150,19 @@ def test_unknown_loss_before_fit_has_no_total(name):
 def protections(statement):
     rows = statement.rows.drop_duplicates("column")
     return dict(zip(rows["column"], rows["protection"], strict=True))
+
+
+class Unnamed(BaseEstimator):
+    """Estimator of another author, which has the names of its columns in its guarantee only."""
+
+    def fit(self, X, y=None):
+        self.guarantee_ = PrivacyGuarantee(1, trust="central", scope=("age", "sex"))
+        return self
+
+
+def test_guarantee_names_columns_that_the_estimator_does_not_name():
+    statement = privacy_statement(Unnamed().fit(None), trusted=[Unnamed])
+    assert list(protections(statement)) == ["age", "sex"]
 
 
 def test_columns_are_the_columns_of_the_steps():
