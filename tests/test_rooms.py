@@ -75,9 +75,7 @@ BY_NAME = {
     "skdp": ['f"skdp.{name}"', "_MODULES[name]"],
     "skdp.cli": ['f"skdp.cli.{options.module}"'],
     "skdp.readers._large_table": ["module"],  # in skdp.readers
-    "skdp.readers._io": ["module"],  # another library
-    "skdp.evaluation.displays": ["package", "module"],  # another library
-    "skdp.metrics._aif360": ["module"],  # another library
+    "skdp.readers._io": ["package", "module"],  # another library
     "skdp.persistence": ['"skdp"'],  # up
 }
 
@@ -105,6 +103,7 @@ INTERNAL_IN_TESTS = {
     "engines/test_spark.py": "results of a task",
     "randomness/test_noise_proofs.py": "draws from given bits",
     "randomness/test_real.py": "draws from given bits",
+    "randomness/test_sources.py": "streams of rows",
     "synthesis/budgets.py": "counts before noise",
     "synthesis/test_bins.py": "edges of fine cells",
     "synthesis/test_estimation.py": "penalties and sweeps of a fit",

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Bytes, Mask
 from skdp.base import check_flag
-from skdp.oracles import draw_by_row
-from skdp.randomness import check_type, uniform_integers
+from skdp.randomness import check_type, draw_by_row, uniform_integers
 from skdp.tables import (
     ColumnError,
     call_safely,

@@ -37,7 +37,6 @@ from skdp.local.protocol._report_columns import parse_integers, stack_columns
 from skdp.oracles import (
     TwoRoundUnaryEncoding,
     UnaryEncoding,
-    draw_by_row,
 )
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.randomness import (
@@ -45,6 +44,7 @@ from skdp.randomness import (
     ByteSource,
     bernoulli,
     check_size,
+    draw_by_row,
     uniform_integers,
 )
 from skdp.tables import Table

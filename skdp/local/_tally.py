@@ -19,12 +19,14 @@ from skdp.base import TableLike, check_random_state, make_source, to_array
 from skdp.domain import Domain, Interval
 from skdp.randomness import ByteSource
 from skdp.tables import (
-    MAX_REPORTS,
     attach_protocol,
     get_protocol_text,
     is_frame,
     parse_pandas_metadata,
 )
+
+# Largest count of reports: 64-bit integers represent the sums of 2**7 such counts.
+MAX_REPORTS = 1 << 56
 
 _TALLY_FORMAT = "skdp tally, version 2"
 

@@ -14,7 +14,6 @@ from skdp.oracles._oracle import (
     lie_threshold,
     project_to_simplex,
 )
-from skdp.oracles._oracle import draw_by_row as draw_by_row
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._sets import SetSelection
 

@@ -17,7 +17,6 @@ from skdp.oracles._oracle import (
     FrequencyOracle,
     cap_epsilon,
     check_bits,
-    draw_by_row,
     flip_threshold,
     lie_threshold,
     small_epsilon_error,
@@ -28,6 +27,7 @@ from skdp.randomness import (
     ByteSource,
     bernoulli,
     check_size,
+    draw_by_row,
     subsets,
 )
 

@@ -14,7 +14,6 @@ from skdp._arrays import Bytes, Codes, Integers, Mask
 from skdp.oracles._oracle import (
     FrequencyOracle,
     cap_epsilon,
-    draw_by_row,
     encode_integers,
 )
 from skdp.oracles._randomized_response import RandomizedResponse
@@ -24,6 +23,7 @@ from skdp.randomness import (
     ByteSource,
     SeededSource,
     check_size,
+    draw_by_row,
     uniform_integers,
 )
 

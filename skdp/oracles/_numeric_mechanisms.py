@@ -16,7 +16,6 @@ from skdp._arrays import Bytes, Floats, Integers
 from skdp.oracles._oracle import (
     LocalMechanism,
     cap_epsilon,
-    draw_by_row,
     encode_integers,
     lie_threshold,
 )
@@ -26,6 +25,7 @@ from skdp.randomness import (
     ByteSource,
     bernoulli,
     check_size,
+    draw_by_row,
     uniform_integers,
 )
 

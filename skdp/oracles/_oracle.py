@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp._arrays import Bytes, Codes, Floats, Indices, Integers, Mask
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy import PureLoss, ReportPair, check_epsilon
-from skdp.randomness import BLOCK, MAX_ROWS, ONE, ByteSource, RowStreams
+from skdp.randomness import BLOCK, ONE, ByteSource, draw_by_row
 
 
 def check_bits(reports: NDArray[Any], k: int) -> Mask:
@@ -195,32 +195,6 @@ def cap_epsilon(epsilon: Any) -> Fraction:
 def encode_integers(numbers: NDArray[Any]) -> Bytes:
     """Encode integers as rows of eight bytes, for a keyed hash; shape (n, 8)."""
     return numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
-
-
-def draw_by_row(
-    draw: Callable[..., NDArray[Any]],
-    digests: Bytes,
-    *arrays: NDArray[Any],
-    head: int = 16,
-    width: int = 1,
-) -> NDArray[Any]:
-    """Call ``draw(*arrays, source)``, where the random bits of a row follow from its digest.
-
-    `digests` has the shape (n, 32): a keyed hash of 32 bytes for each row. `arrays`
-    have n rows each. Rows with equal digests get equal bits, and other rows have no
-    effect on them. `width` is the number of draws for a row.
-    """
-    blocks = []
-    # `RowStreams` serves a limited number of rows at once. The single block of an empty
-    # array has the dtype and shape of the result.
-    n_rows = min(MAX_ROWS, max(1, BLOCK // width))
-    for start in range(0, max(1, len(digests)), n_rows):
-        rows = slice(start, start + n_rows)
-        # The first `head` bytes of a digest are random bits. If a row needs more, the
-        # whole digest is the seed of further bits.
-        source = RowStreams(digests[rows], head=head)
-        blocks.append(draw(*[array[rows] for array in arrays], source))
-    return np.concatenate(blocks)
 
 
 class FrequencyOracle(LocalMechanism):

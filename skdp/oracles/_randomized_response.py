@@ -14,7 +14,6 @@ from skdp.exact import exp_bounds
 from skdp.oracles._oracle import (
     FrequencyOracle,
     cap_epsilon,
-    draw_by_row,
     small_epsilon_error,
 )
 from skdp.privacy import ReportPair
@@ -24,6 +23,7 @@ from skdp.randomness import (
     ByteSource,
     bernoulli,
     check_size,
+    draw_by_row,
     restrict_source,
     uniform_integers,
 )

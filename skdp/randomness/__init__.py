@@ -23,9 +23,8 @@ from skdp.randomness._noise import (
     rounded_gaussian,
 )
 from skdp.randomness._sources import BLOCK as BLOCK
-from skdp.randomness._sources import MAX_ROWS as MAX_ROWS
 from skdp.randomness._sources import ByteSource, SecureSource, SeededSource
-from skdp.randomness._sources import RowStreams as RowStreams
+from skdp.randomness._sources import draw_by_row as draw_by_row
 from skdp.randomness._sources import restrict_source as restrict_source
 
 __all__ = [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp._arrays import Bytes, Indices
 
@@ -243,3 +245,29 @@ def restrict_source(
             draws if size is None else draws // (size // len(source._rows))
         )
     return source
+
+
+def draw_by_row(
+    draw: Callable[..., NDArray[Any]],
+    digests: Bytes,
+    *arrays: NDArray[Any],
+    head: int = 16,
+    width: int = 1,
+) -> NDArray[Any]:
+    """Call ``draw(*arrays, source)``, where the random bits of a row follow from its digest.
+
+    `digests` has the shape (n, 32): a keyed hash of 32 bytes for each row. `arrays`
+    have n rows each. Rows with equal digests get equal bits, and other rows have no
+    effect on them. `width` is the number of draws for a row.
+    """
+    blocks = []
+    # `RowStreams` serves a limited number of rows at once. The single block of an empty
+    # array has the dtype and shape of the result.
+    n_rows = min(MAX_ROWS, max(1, BLOCK // width))
+    for start in range(0, max(1, len(digests)), n_rows):
+        rows = slice(start, start + n_rows)
+        # The first `head` bytes of a digest are random bits. If a row needs more, the
+        # whole digest is the seed of further bits.
+        source = RowStreams(digests[rows], head=head)
+        blocks.append(draw(*[array[rows] for array in arrays], source))
+    return np.concatenate(blocks)

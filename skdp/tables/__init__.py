@@ -40,7 +40,6 @@ from skdp.tables._columns import type_of_value as type_of_value
 from skdp.tables._columns import types_of_values as types_of_values
 from skdp.tables._columns import unwrap as unwrap
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
-from skdp.tables._frames import MAX_REPORTS as MAX_REPORTS
 from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._frames import Table as Table
 from skdp.tables._frames import attach_protocol as attach_protocol

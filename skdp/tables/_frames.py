@@ -19,9 +19,6 @@ from skdp.tables._columns import to_objects
 # Interfaces by which libraries exchange tables and columns.
 _TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 
-# Largest count of reports: 64-bit integers represent the sums of 2**7 such counts.
-MAX_REPORTS = 1 << 56
-
 
 @dataclass(frozen=True)
 class Table:

@@ -20,10 +20,9 @@ from skdp.oracles import (
     SubsetSelection,
     TwoRoundUnaryEncoding,
     UnaryEncoding,
-    draw_by_row,
     lie_threshold,
 )
-from skdp.randomness import MAX_ROWS, ONE, RowStreams, SeededSource
+from skdp.randomness import ONE, SeededSource, draw_by_row
 from tests.conftest import ScriptedSource
 from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
 from tests.oracles.outside_oracle import FlippedBits
@@ -230,13 +229,13 @@ ALONE += [make(steps, 0.5) for make in (Optimal, SquareWave) for steps in (3, 25
 @pytest.mark.parametrize("oracle", ALONE, ids=lambda oracle: f"{type(oracle).__name__} {oracle.n_reports}")
 def test_permanent_reports_of_a_batch_equal_reports_of_single_records(oracle):
     """Bit by bit, with further bytes for some records, and more records than one block."""
-    n_rows = MAX_ROWS + 100
+    n_rows = 4096 + 100
     digests = SeededSource("rows").bytes(32 * n_rows).reshape(n_rows, 32)
     codes = (np.arange(n_rows) % getattr(oracle, "steps", getattr(oracle, "k", None))).astype(np.uint16)
     reports = draw_by_row(oracle.report, digests, codes)
-    for row in [*range(300), *range(MAX_ROWS - 2, n_rows)]:
-        source = RowStreams(digests[row : row + 1], head=16)
-        assert np.array_equal(oracle.report(codes[row : row + 1], source)[0], reports[row])
+    for row in [*range(300), *range(4096 - 2, n_rows)]:
+        alone = draw_by_row(oracle.report, digests[[row]], codes[[row]])
+        assert np.array_equal(alone[0], reports[row])
     assert len(np.unique(reports, axis=0)) > 1
 
 
@@ -247,7 +246,7 @@ def test_permanent_bits_equal_reports_of_single_records(name, k):
     digests = SeededSource("rows").bytes(32 * 500).reshape(500, 32)
     codes = (np.arange(500) % k).astype(np.uint16)
     reports = oracle.report_keyed(codes, codes.view(np.uint8), lambda purpose, values: digests)
-    alone = [oracle.report(codes[[row]], RowStreams(digests[[row]])) for row in range(500)]
+    alone = [draw_by_row(oracle.report, digests[[row]], codes[[row]], head=0) for row in range(500)]
     assert reports.dtype == np.uint8
     np.testing.assert_array_equal(reports, np.concatenate(alone))
 

@@ -5,7 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from skdp.randomness import ONE, RowStreams, SeededSource, bernoulli, bernoulli_ratio, uniform_integers
+from skdp.randomness import ONE, SeededSource, bernoulli, bernoulli_ratio, uniform_integers
+from skdp.randomness._sources import RowStreams
 
 SEEDS = np.frombuffer(b"".join(b"%09d" % number for number in range(300)), np.uint8).reshape(300, 9)
 

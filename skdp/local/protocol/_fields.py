@@ -33,9 +33,9 @@ from skdp.local.protocol._report_columns import (
     parse_integers,
     stack_columns,
 )
-from skdp.oracles import FrequencyOracle, draw_by_row
+from skdp.oracles import FrequencyOracle
 from skdp.privacy import ReportPair
-from skdp.randomness import ByteSource, uniform_integers
+from skdp.randomness import ByteSource, draw_by_row, uniform_integers
 from skdp.tables import ColumnError, to_dates
 
 # Encoded true values: one array per column, with numbers or objects of the type bytes.
