@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,7 +21,7 @@ from skdp.base import (
     check_input,
     has_float_resolution,
 )
-from skdp.central._base import charge, read_batches
+from skdp.central._base import Plan, charge, read_batches
 from skdp.central._limits import LimitSearch, NoisyCounts, Start
 from skdp.central.statistics import (
     Noise,
@@ -40,7 +40,6 @@ from skdp.domain import (
     domains_of_dtypes,
 )
 from skdp.privacy import (
-    Loss,
     PrivacyBudget,
     PrivacyLedger,
     check_delta,
@@ -61,17 +60,6 @@ from skdp.tables import (
 
 # The days since 1970 that a date can represent.
 MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).tolist()
-
-# Cells per octave of the counts around the center: with four, whole numbers less than 8 from the
-# center have a cell each.
-CELLS_PER_OCTAVE = 4
-
-# Parts of the budget for the steps of the search: counts decide which numbers are in the domain.
-DOMAIN_STEP_PARTS = Fraction(20, 100), Fraction(5, 100), Fraction(75, 100)
-
-# A noisy number of missing values declares them if it exceeds this multiple of the scale of its
-# noise, which the noise alone does with a probability below 1e-4.
-MISSING_EVIDENCE = 9.0
 
 # The smaller one of two bounds of the same sign is 0 if it is less than this part of the other.
 MAX_ZERO_RATIO = 1 / 8
@@ -197,17 +185,21 @@ def discover_domain(
     counted = [*types, *texts]
     if not counted:
         return Domain(found)
-    parts = _divide_budget(len(types), len(texts), budget, exact_delta)
+    plan = _divide_budget(len(types), len(texts), budget, exact_delta)
+    for_numbers, threshold = plan.exact
+    (text_noise,) = plan.noises
     search = LimitSearch(
         tuple(types),
         np.tile([-math.inf, math.inf], (len(types), 1)),
         np.ones(len(types), bool),
         within=False,
-        budget=parts.for_numbers,
-        rest=parts.for_numbers,
+        budget=for_numbers,
+        rest=for_numbers,
         read=partial(_read_number_columns, types=types),
-        cells_per_octave=CELLS_PER_OCTAVE,
-        parts=DOMAIN_STEP_PARTS,
+        # Whole numbers less than 8 from the center have a cell each.
+        cells_per_octave=4,
+        # Counts decide which numbers are in the domain.
+        parts=(Fraction(20, 100), Fraction(5, 100), Fraction(75, 100)),
     )
     number_counts = search.count(rows) if types else []
 
@@ -217,10 +209,10 @@ def discover_domain(
         budget,
         ledger,
         random_state,
-        mechanism=parts.mechanism,
+        mechanism=plan.mechanism,
         scope=counted,
-        delta=parts.delta,
-        losses=parts.losses,
+        delta=plan.delta,
+        losses=plan.stated_losses,
     )
 
     # Release.
@@ -229,7 +221,7 @@ def discover_domain(
         located = search.locate(rows, number_counts, source)
         found |= find_number_domains(types, located, source)
     for name, by_text in text_counts.items():
-        frequent = draw_frequent(by_text, parts.text_noise, parts.threshold, source)
+        frequent = draw_frequent(by_text, text_noise, threshold, source)
         if frequent.keys() - {None}:
             found[name] = Categories(list(frequent))
     missing = [name for name in names if name not in found]
@@ -303,28 +295,13 @@ def _read_number_columns(table: Table, *, types: Mapping[Any, str]) -> list[Floa
 # Planning and releasing
 
 
-class _Parts(NamedTuple):
-    """The parts of a budget for columns of numbers and of strings, and the guarantee of both together."""
-
-    for_numbers: PrivacyBudget
-    text_noise: Noise
-    # Smallest noisy count of a string that is released.
-    threshold: int
-    delta: Fraction
-    # The losses of the release; empty if the threshold needs a delta.
-    losses: tuple[Loss, ...]
-
-    @property
-    def mechanism(self) -> str:
-        """The names of the mechanisms."""
-        choice = choice_name(self.for_numbers)
-        return f"{choice} of windows, {self.text_noise.name} noise on counts of cells and texts"
-
-
 def _divide_budget(
     n_numeric: int, n_texts: int, budget: PrivacyBudget, delta: Fraction
-) -> _Parts:
-    """Divide the budget among the columns of numbers and strings, each of which gets an equal fraction."""
+) -> Plan:
+    """Divide the budget among the columns of numbers and strings, each of which gets an equal fraction.
+
+    `Plan.exact` are the budget of numbers and the threshold of strings, and the noise is for counts of strings.
+    """
     n_columns = n_numeric + n_texts
     budget = choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
     is_laplace = budget.kind == "epsilon"
@@ -332,15 +309,17 @@ def _divide_budget(
     # norm and in squared L2 norm is the number of columns.
     for_numbers = budget * Fraction(n_numeric, n_columns)
     for_texts = budget * Fraction(n_texts, n_columns)
-    text_noise = Noise.from_budget(for_texts if n_texts else budget, n_texts, n_texts)
+    noise = Noise.from_budget(for_texts if n_texts else budget, n_texts, n_texts)
+    choice = choice_name(for_numbers)
+    mechanism = f"{choice} of windows, {noise.name} noise on counts of cells and texts"
     if not n_texts:
         delta = Fraction(0) if is_laplace else delta
         loss = budget.loss() if is_laplace else gaussian_loss(budget.mu_squared)
-        return _Parts(for_numbers, text_noise, 0, delta, (loss,))
+        return Plan((for_numbers, 0), (noise,), mechanism, (loss,), delta=delta)
     # Gaussian noise uses the other half of delta, see `choose_noise`.
     threshold_delta = delta if is_laplace else delta / 2
-    threshold = find_threshold(text_noise, budget.rows, n_texts, threshold_delta)
-    return _Parts(for_numbers, text_noise, threshold, delta, ())
+    threshold = find_threshold(noise, budget.rows, n_texts, threshold_delta)
+    return Plan((for_numbers, threshold), (noise,), mechanism, (), delta=delta)
 
 
 def find_number_domains(
@@ -365,7 +344,8 @@ def find_number_domains(
             low = 0.0
         if 0 > high > low * MAX_ZERO_RATIO:
             high = 0.0
-        has_missing = n_missing > MISSING_EVIDENCE * noisy.scale
+        # Noise alone exceeds nine times its scale with a probability below 1e-4.
+        has_missing = n_missing > 9 * noisy.scale
         if type_ != "real" or has_float_resolution(low, high):
             intervals[name] = make_interval(type_, low, high, has_missing)
     return intervals

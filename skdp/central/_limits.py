@@ -79,20 +79,6 @@ MIN_EXPECTED_RATIO = 4.5
 # of the previous one. Tails with a finite mean have smaller ratios.
 MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
 
-# Limits within declared ends are as wide as the noise permits, because wide limits clip fewer
-# numbers: the noise of a mean square is then this fraction of the square of the spread.
-MAX_NOISE_RATIO = 0.25
-
-# Declared ends are useless if they are farther than this multiple of these limits: the noise of
-# a mean square is then four times the square of the spread.
-MAX_USABLE_REACHES = 4.0
-
-# Scale of the noise of a huge budget, with which one record is evidence.
-MIN_SCALE = 2.0**-20
-
-# Limits that floats do not resolve are moved outward by at least this distance.
-MIN_WIDTH = 1.0
-
 
 @dataclass(frozen=True)
 class Cells:
@@ -296,11 +282,6 @@ class LimitSearch:
         return np.flatnonzero(self.is_searched).tolist()
 
     @property
-    def _of_column(self) -> PrivacyBudget:
-        """The budget of the search of a column."""
-        return self.budget / len(self._searched)
-
-    @property
     def losses(self) -> tuple[Loss, ...]:
         """The privacy losses of the search; () with `Rho`, whose budget states the total loss."""
         if self.budget.kind == "rho":
@@ -383,7 +364,7 @@ class LimitSearch:
         self, rows: Batches, column: int, counts: Integers, source: ByteSource
     ) -> Start:
         """Choose a window with about half of the numbers of a column (steps 1 and 2)."""
-        budget = self._of_column
+        budget = self.budget / len(self._searched)
         ends = self.ends[column]
         top = None
         if np.isfinite(ends).all():
@@ -443,7 +424,7 @@ def limit_to_ends(limits: tuple[float, float], ends: Floats) -> tuple[float, flo
     low, high = np.clip(limits, *ends).tolist()
     if not has_float_resolution(low, high):
         # All records are equal, or are beyond a declared end.
-        width = max(1e-6 * max(abs(low), abs(high)), MIN_WIDTH)
+        width = max(1e-6 * max(abs(low), abs(high)), 1.0)
         low, high = np.clip([low - width, high + width], *ends).tolist()
     return low, high
 
@@ -499,7 +480,8 @@ class NoisyCounts:
         """The scale of Laplace noise, or of Laplace noise with the standard deviation of Gaussian noise."""
         noise = self.start.noise
         scale = math.sqrt(noise.scale / 2) if noise.is_gaussian else noise.scale
-        return max(to_float(Fraction(scale)), MIN_SCALE)
+        # With a huge budget, one record is evidence.
+        return max(to_float(Fraction(scale)), 2.0**-20)
 
     @property
     def _n_side(self) -> int:
@@ -619,14 +601,16 @@ class NoisyCounts:
             is_scaled = max(lasts) > spread_cell
         n_near, error = self._count_near(spread_cell)
         n_near = max(n_near, error)
-        # The distance at which the noise of a mean square is a fraction of the square of the spread.
-        reach = self.start.spread * math.sqrt(MAX_NOISE_RATIO * n_near / unit_noise)
+        # The distance at which the noise of a mean square is a quarter of the square of the
+        # spread: wider limits clip fewer numbers.
+        reach = self.start.spread * math.sqrt(n_near / unit_noise / 4)
         is_within = math.isfinite(width)
         if is_within:
             # The noise of the search may exceed the counts of further numbers.
             below, above = max(below, reach), max(above, reach)
-        # Useless declared ends are replaced with less evidence.
-        is_usable = is_within and width / 2 < MAX_USABLE_REACHES * reach
+        # Useless declared ends, at which this noise is four times the square of the spread,
+        # are replaced with less evidence.
+        is_usable = is_within and width / 2 < 4 * reach
         evidence = MIN_EVIDENCE_WITHIN if is_usable else MIN_EVIDENCE_OF_LIMITS
         is_clear = is_scaled and n_near > evidence * error
         return (center - below, center + above), is_clear

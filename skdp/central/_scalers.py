@@ -34,10 +34,6 @@ from skdp.central.statistics import (
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource, check_size
 
-# Smallest width of a range of quantiles that begins or ends at 0, relative to the bounds:
-# narrower ones are probably between 0, which most numbers are, and the other numbers.
-MIN_RANGE_PART = 2.0**-16
-
 
 class AffineScaler(InvertibleTransformer):
     """Base class of transformers that subtract a number from each column and divide by another number."""
@@ -64,9 +60,10 @@ class AffineScaler(InvertibleTransformer):
         """Return the widths of ranges of quantiles, (n_columns, 2); 1 in place of widths that are 0 or noise."""
         widths: Floats = np.diff(ranges, axis=1)[:, 0]
         low, high = quantiles.bounds
-        # Between 0 and the other numbers of a column there may be many candidates and no numbers.
+        # Between 0 and the other numbers of a column there may be many candidates and no
+        # numbers, so narrow ranges that begin or end at 0 are probably noise.
         is_noise = (widths > 0) & (ranges == 0).any(axis=1)
-        is_noise &= widths < MIN_RANGE_PART * (high - low)
+        is_noise &= widths < 2.0**-16 * (high - low)
         if is_noise.any():
             warn_user(
                 "The noise exceeds the range of quantiles of columns "

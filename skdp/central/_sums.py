@@ -34,10 +34,6 @@ from skdp.tables import Table
 # billionth of the width, and sums over 2**33 rows are integers of 64 bits.
 GRID = 1 << 29
 
-# Numbers per block. A block fits in the cache, and float sums of its integers and of
-# products of rows are exact (2**(15 + 15 + 17) < 2**53).
-MAX_SUMMED_NUMBERS = 1 << 17
-
 # The variance of a uniform distribution between the bounds, in squared half widths.
 UNIFORM_VARIANCE = 1 / 3
 
@@ -220,7 +216,9 @@ def read_weights(table: Table, max_weight: float) -> Floats:
 
 def slice_rows(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Divide rows into blocks whose numbers fit into the cache."""
-    step = max(MAX_SUMMED_NUMBERS // max(n_columns, 1), 1)
+    # The float sums of the integers of 2**17 numbers, and of products of rows, are exact
+    # (2**(15 + 15 + 17) < 2**53).
+    step = max((1 << 17) // max(n_columns, 1), 1)
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 

@@ -47,10 +47,6 @@ _ARITHMETIC: dict[type, Callable[..., Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_SIGNS: dict[type, Callable[..., Any]] = {
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-}
 _COMPARISONS: dict[type, Callable[..., Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -343,11 +339,12 @@ def _evaluate_node(node: ast.expr, get_operand: Reader) -> Operand:
             return _make_constant(value)
         case ast.UnaryOp(op=ast.Not(), operand=part):
             return Operand(_TRUTH, ~_evaluate_node(part, get_operand).to_truth())
-        case ast.UnaryOp(op=op, operand=part) if type(op) in _SIGNS:
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as op, operand=part):
             number = _evaluate_node(part, get_operand)
             if number.family != _NUMBER:
                 raise ValueError(f"a sign requires a number, got {number.family}.")
-            return number._replace(data=_SIGNS[type(op)](number.data))
+            is_negative = isinstance(op, ast.USub)
+            return number._replace(data=-number.data if is_negative else number.data)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
             calculate = _ARITHMETIC[type(op)]
             return _calculate(

@@ -23,16 +23,8 @@ from skdp.metrics._labels import list_column_names, parse_column
 from skdp.metrics._reported_groups import REPORTED
 from skdp.metrics._scores import read_bins, sum_bins_by_group
 
-# Smallest number at risk, in standard deviations of its noise, and in rows. The relative
-# error of the number is then at most 1/4, and the second-order term, which the intervals
-# neglect, at most 1/16 of a hazard.
-MIN_AT_RISK = 4.0
-
 # Largest number of bins. The time is proportional to the square: a second.
 MAX_TIMES = 1_000
-
-# Excess kurtosis of Laplace noise.
-EXCESS_KURTOSIS = 3.0
 
 
 def survival_from_counts(
@@ -235,7 +227,10 @@ def _find_hazards(counts: Floats, variances: Floats) -> _Hazards:
     errors = np.sqrt(_sum_later(variances.sum(axis=1)))[1:]
     # Counts of events and censored rows may be negative because of noise.
     smallest = remaining + np.minimum(np.minimum(events, censored / 2), 0)
-    is_supported = smallest >= MIN_AT_RISK * np.maximum(errors, 1)
+    # With at least four standard deviations of the noise, the relative error of the number
+    # is at most 1/4, and the second-order term, which the intervals neglect, at most 1/16
+    # of a hazard.
+    is_supported = smallest >= 4 * np.maximum(errors, 1)
     n = int(np.argmin([*is_supported, False]))
     censored, events, remaining = censored[:n], events[:n], remaining[:n]
     # Numbers at risk: without censored rows, with half of them and with all.
@@ -360,8 +355,9 @@ def _find_noise_margin(variance: Floats, squares: Floats, level: float) -> Float
     z = NORMAL.quantile(level)
     is_noisy = variance > 0
     share = np.where(is_noisy, squares, 0) / np.where(is_noisy, variance, 1) ** 2
-    # Cornish-Fisher expansion. Gaussian noise has shorter tails.
-    margin: Floats = z + EXCESS_KURTOSIS * share * (z**3 - 3 * z) / 24
+    # Cornish-Fisher expansion for Laplace noise, whose excess kurtosis is 3. Gaussian noise
+    # has shorter tails.
+    margin: Floats = z + 3 * share * (z**3 - 3 * z) / 24
     return margin * np.sqrt(variance)
 
 

@@ -76,10 +76,6 @@ from skdp.tables import ANY_TYPE, Table, is_frame, name_of_dtype, type_of_column
 # that half of the latter decreases it by 0.03 on one table (benchmarks/central_models.py).
 START_FRACTION, BINS_FRACTION = Fraction(1, 100), Fraction(3, 20)
 
-# Fraction of the budget for the squares that a regression explains. With half of it, twice as
-# many warnings are of models that explain a tenth or more.
-GAIN_FRACTION = Fraction(4, 100)
-
 # Fractions of the budget for limits of a numeric target: within its bounds, and at least with an
 # open end. With an eighth, every fifth table of 250 rows has limits that are far too wide.
 TARGET_PART, OPEN_TARGET_PART = Fraction(1, 16), Fraction(1, 5)
@@ -852,7 +848,8 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         bound_part = budget.mu_squared * min(
             max(wanted, Fraction(3, 100)), Fraction(12, 100)
         )
-        gain_part = budget.mu_squared * GAIN_FRACTION
+        # With half of it, twice as many warnings are of models that explain a tenth or more.
+        gain_part = budget.mu_squared * Fraction(4, 100)
         return Start(
             n_rows=n_noisy_rows,
             response=np.array([mean]),
