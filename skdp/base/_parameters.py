@@ -26,6 +26,7 @@ from skdp._arrays import Floats
 from skdp.base._input import check_same_order
 from skdp.domain import MAX_OPEN_END, Categories, Domain, Interval
 from skdp.privacy import BudgetExceeded, PrivacyLedger
+from skdp.randomness import check_type
 from skdp.tables import drop_missing, is_whole_number
 
 if TYPE_CHECKING:  # an optional dependency
@@ -104,10 +105,7 @@ def check_confidence_level(level: Any) -> float:
 
 def check_ledger(ledger: Any) -> None:
     """Check the ``ledger`` of an estimator."""
-    if ledger is not None and not isinstance(ledger, PrivacyLedger):
-        raise TypeError(
-            f"`ledger` must be None or a PrivacyLedger, got {type(ledger).__name__}."
-        )
+    check_type("ledger", ledger, PrivacyLedger | None, "None or a PrivacyLedger")
 
 
 def check_random_state(value: Any) -> None:
@@ -125,16 +123,12 @@ def check_random_state(value: Any) -> None:
 
 def check_column_name(parameter: str, value: Any) -> None:
     """Raise an error if a value, such as a series, cannot be the name of a column."""
-    if not isinstance(value, Hashable):
-        raise TypeError(
-            f"`{parameter}` must be the name of a column, got {type(value).__name__}."
-        )
+    check_type(parameter, value, Hashable, "the name of a column")
 
 
 def check_flag(name: str, value: Any) -> None:
     """Check that a parameter is a boolean."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"`{name}` must be True or False, got {type(value).__name__}.")
+    check_type(name, value, bool | np.bool_, "True or False")
 
 
 class OrderedScore:

@@ -161,7 +161,7 @@ def check_unique_names(names: Sequence[Any]) -> None:
             )
 
 
-def read_batches(
+def read_private_rows(
     X: Any,
     person: Any,
     max_rows: int,
@@ -650,7 +650,7 @@ class CentralStatistic(CentralEstimator):
                 X, target = without_column(X, target, "y")
             y = (target, *weights) if weights else target
 
-        return read_batches(
+        return read_private_rows(
             X,
             person,
             max_rows,

@@ -36,7 +36,13 @@ from skdp.privacy import (
     check_epsilon,
     parse_budget,
 )
-from skdp.randomness import ByteSource, check_size, discrete_laplace, uniform_integers
+from skdp.randomness import (
+    ByteSource,
+    check_size,
+    check_type,
+    discrete_laplace,
+    uniform_integers,
+)
 from skdp.tables import is_frame, wrap_table
 
 # Number of steps between the bounds of a statistic, in which Laplace noise is drawn.
@@ -152,10 +158,7 @@ def sample_and_aggregate(
     >>> bool(abs(release.value - np.median(ages)) < 2)
     True
     """
-    if not callable(statistic):
-        raise TypeError(
-            f"`statistic` must be callable, got {type(statistic).__name__}."
-        )
+    check_type("statistic", statistic, Callable, "callable")
     tables = [read_rows(X, "X")]
     if y is not None:
         tables.append(read_rows(y, "y"))

@@ -21,7 +21,7 @@ from skdp.base import (
     check_input,
     has_float_resolution,
 )
-from skdp.central._base import Plan, charge, read_batches
+from skdp.central._base import Plan, charge, read_private_rows
 from skdp.central._limits import LimitSearch, NoisyCounts, Start
 from skdp.central.statistics import (
     Noise,
@@ -168,7 +168,7 @@ def discover_domain(
     budget = PrivacyBudget(
         "epsilon", check_epsilon(epsilon), None, n_rows, person is not None
     )
-    rows = read_batches(X, person, n_rows, random_state, _read_private_table)
+    rows = read_private_rows(X, person, n_rows, random_state, _read_private_table)
     found, types, texts = find_types(rows.table)
     text_counts: dict[Any, Counter[str | None]] = {}
     if texts:

@@ -104,12 +104,14 @@ def _check_edges(name: Any, edges: Sequence[Any], low: Any, high: Any) -> None:
 
 def _find_index(name: Any, values: Sequence[Any], endpoint: Any) -> int | None:
     """Return the index of an endpoint among the declared values; None if the range has no endpoint."""
-    if endpoint is not None and endpoint not in values:
+    if endpoint is None:
+        return None
+    if endpoint not in values:
         raise ValueError(
             f"`low` and `high` must be declared values of column {name!r}, got "
             f"{endpoint!r}."
         )
-    return None if endpoint is None else values.index(endpoint)
+    return values.index(endpoint)
 
 
 class Hierarchy:

@@ -32,7 +32,7 @@ from skdp.central.statistics import (
     warn_user,
 )
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
-from skdp.randomness import ByteSource, check_size
+from skdp.randomness import ByteSource, check_size, check_type
 
 
 class AffineScaler(InvertibleTransformer):
@@ -391,10 +391,7 @@ def _read_pair(name: str, value: Any) -> tuple[float, float]:
             f"`{name}` must be a pair (low, high), got {type(value).__name__}."
         )
     for number in value:
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError(
-                f"`{name}` must be two numbers, got {type(number).__name__}."
-            )
+        check_type(name, number, Real, "two numbers", excluded=bool)
     return float(value[0]), float(value[1])
 
 

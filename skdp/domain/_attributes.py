@@ -34,6 +34,7 @@ from skdp.domain._bins import (
     shorten_edge,
 )
 from skdp.privacy import PrivacyGuarantee
+from skdp.randomness import check_type
 from skdp.tables import (
     ValueCoder,
     find_dtype,
@@ -132,10 +133,7 @@ class Categories:
                     f"time zone, got {_type_name(value)}. Convert the column, such as "
                     "to text."
                 )
-        if not isinstance(ordered, bool):
-            raise TypeError(
-                f"`ordered` must be True or False, got {_type_name(ordered)}."
-            )
+        check_type("ordered", ordered, bool, "True or False")
         self.values = tuple(map(to_python, values))
         _check_together(self.values)
         self.ordered = ordered
@@ -341,10 +339,7 @@ class Interval:
         # fractions; by default, the types of edges decide. `decimals` is the largest
         # number of decimals, and None for any number.
         for name, flag in (("missing", missing), ("real", real)):
-            if not isinstance(flag, bool):
-                raise TypeError(
-                    f"`{name}` must be True or False, got {_type_name(flag)}."
-                )
+            check_type(name, flag, bool, "True or False")
         # Interval([0, 38, 120]) declares edges.
         if np.iterable(low) and not isinstance(low, str) and edges is None:
             low, edges = None, low

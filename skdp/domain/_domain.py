@@ -37,6 +37,7 @@ from skdp.domain._expressions import (
 from skdp.domain._found_categories import FoundCategories
 from skdp.domain._toml import parse_toml, write_toml
 from skdp.privacy import PrivacyGuarantee, format_html, list_releases
+from skdp.randomness import check_type
 from skdp.tables import (
     Table,
     call_safely,
@@ -146,17 +147,10 @@ class Domain(Mapping[Any, Categories | Interval]):
         # `columns` maps each column to its declared values, or is a domain to be
         # extended. `constraints` are expressions that are true in each row, and
         # `derived` maps names of computed columns to expressions.
-        if not isinstance(constraints, list | tuple):
-            raise TypeError(
-                "`constraints` must be a list of expressions, got "
-                f"{type(constraints).__name__}."
-            )
+        check_type("constraints", constraints, list | tuple, "a list of expressions")
         derived = derived or {}
-        if not isinstance(derived, Mapping):
-            raise TypeError(
-                "`derived` must be a mapping from column name to expression, got "
-                f"{type(derived).__name__}."
-            )
+        expected = "a mapping from column name to expression"
+        check_type("derived", derived, Mapping, expected)
         releases: tuple[Release, ...] = ()
         if isinstance(columns, Domain):
             releases = columns.releases
@@ -358,11 +352,8 @@ class Domain(Mapping[Any, Categories | Interval]):
         """
         if guarantee is None:
             return _set_releases(self, {})
-        if not isinstance(guarantee, PrivacyGuarantee):
-            raise TypeError(
-                "`guarantee` must be a PrivacyGuarantee or None, got "
-                f"{type(guarantee).__name__}."
-            )
+        expected = "a PrivacyGuarantee or None"
+        check_type("guarantee", guarantee, PrivacyGuarantee, expected)
         guarantee = replace(guarantee, scope=guarantee.scope or self.columns)
         release = Release(uuid4().hex if release_id is None else release_id, guarantee)
         return _set_releases(self, dict.fromkeys(self, (release,)), (release,))

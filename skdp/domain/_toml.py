@@ -19,6 +19,7 @@ from skdp.domain._attributes import (
     name_column_in_errors,
 )
 from skdp.domain._found_categories import FoundCategories
+from skdp.randomness import check_type
 from skdp.tables import (
     drop_missing,
 )
@@ -209,8 +210,7 @@ def _parse_column(table: Any) -> Categories | Interval:
         check_file_bins(table)
         return Interval(**table)
     values = table["values"]
-    if not isinstance(values, list):
-        raise TypeError(f"`values` must be a list, got {type(values).__name__}.")
+    check_type("values", values, list, "a list")
     has_missing = table.get("missing", False)
     if not isinstance(has_missing, bool):
         raise TypeError(f"`missing` must be true or false, got {has_missing!r}.")

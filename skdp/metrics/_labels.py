@@ -13,6 +13,7 @@ import pandas as pd
 from skdp._arrays import Floats, Indices, Mask
 from skdp.base import check_column_name, to_array, to_single_column
 from skdp.local import check_sample_weight
+from skdp.randomness import check_type
 from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
 
 # Combinations of values of the sensitive columns; None represents a missing value.
@@ -178,10 +179,7 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
 
     `columns` are the columns of labels by their parameter.
     """
-    if not isinstance(positive_label, Hashable):
-        raise TypeError(
-            f"`positive_label` must be a label, got {type(positive_label).__name__}."
-        )
+    check_type("positive_label", positive_label, Hashable, "a label")
     if positive_label is not None:
         return positive_label
     for name, labels in columns.items():

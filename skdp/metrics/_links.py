@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, diags_array
 from skdp.base import check_column_name
 from skdp.domain import Domain
 from skdp.metrics._labels import parse_columns
+from skdp.randomness import check_type
 from skdp.tables import is_frame, to_dates
 
 
@@ -99,8 +100,7 @@ def link_errors(
     # **Privacy.** The error for another name would quote a column of ids.
     check_column_name("person", person)
     check_column_name("order_by", order_by)
-    if domain is not None and not isinstance(domain, Domain):
-        raise TypeError(f"`domain` must be a Domain, got {type(domain).__name__}.")
+    check_type("domain", domain, Domain | None, "a Domain")
     given = {
         "people": people,
         "events": events,

@@ -17,6 +17,7 @@ import numpy as np
 
 from skdp._arrays import Floats, Indices, Mask
 from skdp.base import NORMAL, Estimate, find_binomial_interval
+from skdp.randomness import check_type
 
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
@@ -94,11 +95,7 @@ class MetricTable:
 
 def read_metrics(metrics: Metrics | None) -> MetricTable:
     """Check the metrics of a user, and add them to the built-in metrics."""
-    if not isinstance(metrics, Mapping | None):
-        raise TypeError(
-            "`metrics` must be a mapping of names to functions, got "
-            f"{type(metrics).__name__}."
-        )
+    check_type("metrics", metrics, Mapping | None, "a mapping of names to functions")
     functions: dict[str, CellFunction] = {}
     comparisons = dict(COMPARISONS)
     for name, function in (metrics or {}).items():
