@@ -910,6 +910,7 @@ class EndpointChoices:
         bounds = np.where(is_given, np.exp(-np.minimum(exponents, 700.0)), 0.0)
 
         def draw(groups: Integers, found: Integers) -> Proposals:
+            # Each candidate is a piece of its own.
             gaps = (-self.scores[groups, found]).tolist()
             return found.tolist(), gaps, [1] * len(gaps)
 

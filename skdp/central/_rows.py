@@ -275,7 +275,7 @@ def find_gain(
     shrunk: Floats,
     covariance: Floats,
 ) -> float:
-    """Return a lower bound of twice the decrease of the loss by the columns, from a constant, up to noise.
+    """Return twice the decrease of the loss by the columns beyond a constant, less its bias and its standard error.
 
     `products` are the second derivatives of the loss, `gradient` is the decrease at coefficients of 0, `estimate` and
     `shrunk` are coefficients, all of the shape (n_columns + 1,), and `covariance` is due to the noise of the estimate.
@@ -284,6 +284,7 @@ def find_gain(
     sums = products.sums
     gain = float((2 * gradient - sums @ shrunk) @ shrunk)
     if products.constraint is None:
+        # The decrease by the constant alone.
         gain -= float(gradient[-1]) ** 2 / max(float(sums[-1, -1]), products.noise_norm)
     # The products given the constant.
     row = products.matrix[-1, :-1]
@@ -292,7 +293,7 @@ def find_gain(
     estimates, components = vectors.T @ estimate[:-1], vectors.T @ shrunk[:-1]
     variances = np.diag(vectors.T @ covariance[:-1, :-1] @ vectors)
     # C. Mallows (1973): the noise of the estimate is not an effect, nor is the noise of the
-    # products. Less a standard deviation of the gain.
+    # products.
     factors = np.divide(
         components, estimates, out=np.zeros_like(values), where=estimates != 0
     )
@@ -416,7 +417,7 @@ def whiten(
     near = rows.clip(UNIT)
     _, middle, n_rows, error = center_rows(near, budget, source, **limits)
     # The distances of 0 and 1 from the mean of an indicator, in units.
-    means = rows.starts + rows.units * middle / UNIT
+    means = rows.starts + rows.units * (middle / UNIT)
     reaches = np.maximum(np.abs(means), np.abs(1 - means)) / rows.units
     rows = rows.center(middle)
     n_rows = max(n_rows, 3 * error, 1.0)

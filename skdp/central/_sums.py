@@ -57,9 +57,9 @@ def warn_of_objects(table: Table) -> None:
             names.append(name)
     if names:
         warn_user(
-            f"Columns {names} have dtype object: values that are not numbers are read "
-            "as missing, because an error would reveal them. Convert the columns to a "
-            "numeric dtype",
+            f"Columns {names} have dtype object: values that are not numbers, or not "
+            "times with bounds of times, are read as missing, because an error would "
+            "reveal them. Convert numbers to a numeric dtype, and dates by pd.to_datetime",
             "guide/preprocessing",
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -201,6 +201,11 @@ def fairness_study(
     check_size(n_splits, min_val=2, max_val=None, name="n_splits")
     if isinstance(methods, str):
         raise TypeError("`methods` must be a list of names, got str.")
+    if isinstance(estimator, type) or not is_classifier(estimator):
+        name = getattr(estimator, "__name__", type(estimator).__name__)
+        raise TypeError(
+            f"`estimator` must be a classifier, such as LogisticRegression(), got {name}."
+        )
     for name in methods:
         check_choice("methods[i]", name, METHODS)
     encoders = _name_encoders(encoder)
@@ -244,7 +249,7 @@ def _name_encoders(encoder: Any) -> dict[str, Any]:
     """Return the encoders of a study by name; raise an error for other objects."""
     is_single = not isinstance(encoder, Mapping)
     named = {type(encoder).__name__: encoder} if is_single else dict(encoder)
-    expected = "an encoder of categories, or a mapping of names to encoders"
+    expected = "an encoder, such as RandomizedResponseEncoder(), or a mapping of names to encoders"
     for one in named.values():
         check_type("encoder", one, OracleEncoder, expected)
     if not named:
@@ -343,6 +348,9 @@ def read_table(
         raise TypeError(f"X must be a pandas DataFrame, got {name}. Use {remedy}.")
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
+    check_type(
+        "domain", domain, Mapping, "a Domain or a mapping of column name to values"
+    )
     domain = Domain(domain)
     protected, *others = (
         _list_protected(one, sensitive_features) for one in encoders.values()

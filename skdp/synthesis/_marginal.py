@@ -433,7 +433,8 @@ class DPMarginalSynthesizer(
             Number of rows, at least 0; by default the estimated number of records, with `conditions` of those that
             fulfill them.
         conditions : mapping of column name to (low, high), value or list of values, optional
-            Conditions that all rows fulfill, as for `count`. Rows are drawn from the model given the conditions.
+            Conditions that all rows fulfill, as for `count`: a tuple is a half-open range. Rows are drawn from the
+            model given the conditions.
 
         Returns
         -------

@@ -462,9 +462,14 @@ def to_numbers(column: Any, *, allow_bool: bool = False) -> NDArray[np.floating]
     """
     types = {"number", DECIMAL} | ({"boolean"} if allow_bool else set())
     if not can_contain(column, types):
+        value_type = type_of_column(column)
         remedy = "Convert text to numbers, and durations to seconds"
-        if type_of_column(column) == "boolean":
+        if value_type == "boolean":
             remedy = "Declare the values False and True, or convert it to integers"
+        elif value_type in ("date", "datetime"):
+            remedy = "Convert dates to numbers, such as years, or exclude the column"
+        elif value_type == OTHER_TYPE:
+            remedy = "Convert durations to seconds, and remove the time zone of dates"
         raise ColumnError(
             f"expected numbers, got a column of dtype {name_of_dtype(column)}. {remedy}"
         )

@@ -121,13 +121,14 @@ def test_durations_of_any_objects_are_read():
         ({"bounds": {"day": (datetime(2020, 1, 1, tzinfo=UTC), None)}}, ["day"], "without a time zone"),
         ({"bounds": [(LOW, HIGH)]}, ["day"], "must be a mapping of column name to pair with columns of dates"),
         ({"statistics": ["sum"]}, ["day"], "`statistics` must not contain 'sum' with columns of dates, got .'day'."),
-        ({}, ["zone"], "expected numbers, got a column of dtype datetime64"),
+        ({}, ["zone"], "got a column of dtype datetime64.* Convert durations to seconds, and remove the time zone"),
+        ({"keys": "automatic", "delta": 1e-6}, ["x"], "`keys` must be .*'auto', got 'automatic'"),
     ],
 )
 def test_mistakes_are_raised_before_the_charge(parameters, columns, match):
     rows = VISITS.assign(x=1.0, zone=VISITS["day"].dt.tz_localize("UTC"))[["k", *columns]]
     with refusal((TypeError, ValueError), match) as ledger:
-        DPGroupBy(by="k", keys=KEYS, ledger=ledger, **parameters).fit(rows)
+        DPGroupBy(by="k", ledger=ledger, **{"keys": KEYS} | parameters).fit(rows)
 
 
 def test_mean_of_several_types_is_an_error():

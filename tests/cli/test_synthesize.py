@@ -114,7 +114,7 @@ def test_ledger_is_created_charged_and_enforced(table, domain, tmp_path, capsys)
             {"epsilon": 3},
             ["table", "--by", "sex", "--guess", 0.6],
             "requires delta=1e-06, but the ledger has 0.0 of 0.0 left. "
-            "Increase --delta of PrivacyLedger, or decrease --delta of the estimator. "
+            "Decrease --delta, or use a ledger in a new file with a larger --budget-delta. "
             "--budget and --budget-delta, or --budget-guess, are the budget of a new ledger.",
         ),
         (

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -222,6 +222,13 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"X": pl.from_pandas(PEOPLE)}, TypeError, r"got polars.DataFrame. Use X.to_pandas\(\)"),
         ({"methods": ["best"]}, ValueError, "`methods.i.` must be one of"),
         ({"methods": "reported"}, TypeError, "`methods` must be a list of names"),
+        ({"estimator": LinearRegression()}, TypeError, "`estimator` must be a classifier, .* got LinearRegression"),
+        (
+            {"encoder": skdp.RandomizedResponseEncoder},
+            TypeError,
+            r"such as RandomizedResponseEncoder\(\), or a mapping",
+        ),
+        ({"domain": None}, TypeError, "`domain` must be a Domain or a mapping of column name"),
         ({"sensitive_features": "wage"}, ValueError, "Column 'wage' must be in X and declared"),
         ({"encoder": OF_JOBS}, ValueError, r"`sensitive_features` must be a column of encoder, \['job'\], got 'sex'"),
         ({"privileged": "x"}, ValueError, "Column 'sex' of X must have both privileged and unprivileged"),

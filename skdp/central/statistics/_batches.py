@@ -129,7 +129,7 @@ class Batches:
         return RowSums(partial(_sum_days, sums_of, self.times), sums)
 
     def count_values(self, values_of: SumsOf) -> ValueCounts:
-        """Count pairs of integers over all rows."""
+        """Count the pairs of a group and a value over all rows, which `values_of` returns for the rows of a table."""
         (counts,) = values_of(self.table)
         if self.large is not None:
             counts = self.large.count_values(

@@ -558,7 +558,8 @@ class Book(ABC):
         if request != self.budget:
             raise ValueError(
                 f"The ledger {self.address} was created with {self.budget}, got "
-                f"{budget}. Omit the budget and the relation to open it."
+                f"{budget}. Omit the budget and the relation to open it, or choose another "
+                "path for a new ledger."
             )
 
     def _write_account(self, database: Any, account: Account) -> None:

@@ -406,7 +406,7 @@ def _make_fact_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _merge_facts(facts: Iterable[Fact]) -> list[dict[str, Any]]:
-    """Return facts as rows: of the columns with equal facts about a step, and of equal charges of the same columns."""
+    """Return facts as rows; columns with equal facts about a step share a row, as do equal charges of equal columns."""
     groups: dict[Any, list[Fact]] = {}
     for fact in facts:
         row = _list_fact(fact) | {"column": ""}

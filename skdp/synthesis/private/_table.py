@@ -402,12 +402,12 @@ def find_open(
             continue
         dtype = type_of_column(column)
         is_whole = dtype == "number" and has_integer_dtype(column)
-        # The dtype of a list of rows is inferred from its values. Categories are codes.
+        # The dtype of a list of rows is inferred from its values.
         if not table.has_dtypes or (is_whole and name == target):
             absent.append(name)
         elif dtype in ("string", ANY_TYPE):
             found[name] = FoundCategories([])
-        elif dtype == "number" and not has_categories(column):
+        elif dtype == "number" and not has_categories(column):  # no codes of categories
             found[name] = Interval(real=not is_whole, decimals=0 if is_whole else None)
         elif dtype != "boolean":
             absent.append(name)
