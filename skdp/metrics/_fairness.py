@@ -649,7 +649,7 @@ def _tabulate_metrics(
     lines: list[tuple[Any, ...]] = []
     groups = cells.groups
     estimates = estimate_rates(cells, metrics, level)
-    for row, (metric, definition) in enumerate(metrics.list_definitions()):
+    for row, (metric, (definition, _)) in enumerate(metrics.rates.items()):
         for group, name in enumerate(groups.names):
             lines.append((metric, definition, name, *estimates.select((row, group))))
 

@@ -83,20 +83,16 @@ COMPARISONS: dict[str, Comparison] = {
 class MetricTable:
     """The rates of each group and their comparisons, built in and of the user."""
 
-    # Functions of the user, which return one number, by the name of the value of a group.
-    functions: dict[str, CellFunction]
+    # The definition and the function of each value of a group. The functions of the user,
+    # which return one number, are last.
+    rates: dict[str, tuple[str, CellFunction]]
     comparisons: dict[str, Comparison]
-
-    def list_definitions(self) -> list[tuple[str, str]]:
-        """List the names and definitions of the values of a group."""
-        built_in = [(name, definition) for name, (definition, _) in RATES.items()]
-        return built_in + [(name, f"{name}(tp, fp, fn, tn)") for name in self.functions]
 
 
 def read_metrics(metrics: Metrics | None) -> MetricTable:
     """Check the metrics of a user, and add them to the built-in metrics."""
     check_type("metrics", metrics, Mapping | None, "a mapping of names to functions")
-    functions: dict[str, CellFunction] = {}
+    rates = dict(RATES)
     comparisons = dict(COMPARISONS)
     for name, function in (metrics or {}).items():
         rate, _, kind = str(name).rpartition("_")
@@ -106,7 +102,8 @@ def read_metrics(metrics: Metrics | None) -> MetricTable:
                 "`metrics` must have names that end in '_difference' or '_ratio' and "
                 f"are not built in, got {name!r}. Use a name such as 'f1_difference'."
             )
-        if functions.setdefault(rate, function) is not function:
+        definition = f"{rate}(tp, fp, fn, tn)", function
+        if rates.setdefault(rate, definition)[1] is not function:
             raise ValueError(
                 f"`metrics` must have the same function for the difference and the "
                 f"ratio of {rate!r}, got two functions. Rename one of them."
@@ -120,7 +117,7 @@ def read_metrics(metrics: Metrics | None) -> MetricTable:
                 "function such as lambda tp, fp, fn, tn: tp + tn."
             ) from error
         comparisons[name] = f"{rate}: {{{kind}}}", (rate,), kind
-    return MetricTable(functions, comparisons)
+    return MetricTable(rates, comparisons)
 
 
 @dataclass(frozen=True)
@@ -335,12 +332,11 @@ class Rates:
 def score_table(cells: CellSums, table: MetricTable, level: float) -> Rates:
     """Estimate all values of the groups with score intervals."""
     parts = [score_rates(sum_rates(cells), level)]
-    for function in table.functions.values():
+    for _, function in list(table.rates.values())[len(RATES) :]:
         parts.append(propagate_cells(cells, function, level))
     estimates, covariances = zip(*parts, strict=True)
-    names = [*RATES, *table.functions]
     estimate = Estimate(*map(np.vstack, zip(*estimates, strict=True)))
-    return Rates(names, estimate, np.concatenate(covariances))
+    return Rates([*table.rates], estimate, np.concatenate(covariances))
 
 
 @IGNORE_DIVISION
