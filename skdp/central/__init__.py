@@ -11,7 +11,7 @@ from skdp.central._custom_statistics import (
 from skdp.central._discover_domain import discover_domain
 from skdp.central._encoders import DPOneHotEncoder, DPTargetEncoder
 from skdp.central._limits import LimitSearch as LimitSearch
-from skdp.central._limits import plan_search as plan_search
+from skdp.central._limits import plan_limit_search as plan_limit_search
 from skdp.central._linear_model import DPLinearRegression, DPRidge
 from skdp.central._logistic_regression import DPLogisticRegression
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB

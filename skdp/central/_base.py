@@ -38,7 +38,7 @@ from skdp.base import (
     restore_on_error,
     warn_of_release,
 )
-from skdp.central._limits import LimitSearch, plan_search
+from skdp.central._limits import LimitSearch, plan_limit_search
 from skdp.central._quantiles import QuantilePlan
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central.statistics import (
@@ -622,7 +622,7 @@ class CentralStatistic(CentralEstimator):
         if bounds is None or not self._finds_limits or self._is_free(names):
             return None
         ends = parse_ends(bounds, names)
-        return plan_search(names, ends, budget, within=self._finds_limits_within)
+        return plan_limit_search(names, ends, budget, within=self._finds_limits_within)
 
     def _describe_method(
         self, bounded: Sequence[Any], limits: Floats | None

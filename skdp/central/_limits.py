@@ -404,7 +404,7 @@ class LimitSearch:
         return max(to_float(noise.std) * self.n_groups, 2.0**-60)
 
 
-def plan_search(
+def plan_limit_search(
     names: Sequence[Any], ends: Floats, budget: PrivacyBudget, *, within: bool
 ) -> LimitSearch | None:
     """Plan a search for the columns with an open end, or for all columns if `within`; None if no limit is searched."""

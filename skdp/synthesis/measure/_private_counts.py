@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from skdp._arrays import Floats, Indices, Integers
 from skdp.base import parse_ends
-from skdp.central import plan_search
+from skdp.central import plan_limit_search
 from skdp.central.statistics import (
     SEARCH_PART,
     Noise,
@@ -175,7 +175,7 @@ class NoiseBudget:
             rest, budget = rest * (1 - part), budget * (1 - part)
         numbers = {n: v for n, v in self._found.items() if n not in self._texts}
         ends = parse_ends({name: numbers.get(name, (0, 1)) for name in names}, names)
-        limits = plan_search(names, ends, budget, within=False)
+        limits = plan_limit_search(names, ends, budget, within=False)
         if limits is not None:
             rest = limits.rest
         search = DomainSearch(self._found, limits, texts)
