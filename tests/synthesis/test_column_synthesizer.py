@@ -20,8 +20,6 @@ from skdp.testing import check_curator, replay_release
 from tests.conftest import diagonal, quick_first
 from tests.persistence.forgery import forge_file, save_bytes
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 DOMAIN = {
     "age": Interval(edges=[0, 20, 40, 60, 80.5]),
     "sex": ["f", "m"],

@@ -8,8 +8,6 @@ from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import Rho
 from tests.persistence.forgery import forge_file, save_bytes
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 SEED = 987_654_321
 DATA = {"sex": ["F", "M", "M", "F"] * 50, "age": [20, 40, 60, 80] * 50, "job": ["clerk", None, "cook", "clerk"] * 50}
 DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "job": ["clerk", "cook", None]}

@@ -21,8 +21,6 @@ from skdp import (
 from skdp.engines import synthesize_file
 from tests.conftest import often
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 N = 20_000
 
 # Name: generator of numbers, number of decimals, fraction of missing values.

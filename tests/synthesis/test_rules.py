@@ -9,8 +9,6 @@ import pytest
 from skdp import Domain, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval
 from skdp.testing import replay_release
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 COLUMNS = {
     "sex": ["f", "m"],
     "age": Interval(0, 95),

@@ -12,8 +12,6 @@ from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis.model import JunctionTree
 from tests.synthesis.conftest import model_of
 
-pytestmark = pytest.mark.usefixtures("repeatable_draws")
-
 FALSE_ALARM = 1e-6
 DOMAIN = {"answer": ["yes", "no"], "age": Interval(0, 100, bins=4)}
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import DPMarginalSynthesizer, Interval
+from tests.errors import refusal
 from tests.synthesis.bounds import bounds_only
 
 N = 6_000
@@ -37,10 +38,8 @@ def test_bounds_may_be_as_wide_as_floats(bins):
 def test_bounds_wider_than_floats_raise_before_charge(bins):
     table = pd.DataFrame({"x": [0.0, 1.0], "y": [0, 1]})
     domain = {"x": Interval(edges=[-1e308, 0, 1e308]), "y": [0, 1]}
-    ledger = PrivacyLedger(epsilon=5)
-    with pytest.raises(ValueError, match=r"column 'x' must have a width of at most 1.8e\+308, .* narrower bounds"):
+    with refusal(ValueError, r"column 'x' must have a width of at most 1.8e\+308, .* narrower bounds") as ledger:
         DPMarginalSynthesizer(domain=bounds_only(domain, bins), ledger=ledger).fit(table)
-    assert ledger.charges().empty
 
 
 def test_python_dates_depend_on_the_edges_only():
