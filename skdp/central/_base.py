@@ -547,7 +547,7 @@ class CentralStatistic(CentralEstimator):
         if categories is not None:
             rows = replace(rows, found=categories.find(values, source))
         if search is not None:
-            limits = search.find(rows, counts, source)
+            limits = search.find(rows, counts, source, type(self).__name__)
             self._state_limits(search, limits)
         if search is not None or categories is not None:
             with warnings.catch_warnings():

@@ -312,13 +312,16 @@ class LimitSearch:
         return self._count_cells(rows, cells)
 
     def find(
-        self, rows: Batches, counts: Sequence[Integers], source: ByteSource
+        self, rows: Batches, counts: Sequence[Integers], source: ByteSource, title: str
     ) -> Floats:
-        """Find the bounds of all columns, (n_columns, 2); `counts` are the result of `count`."""
-        return self.find_with_evidence(rows, counts, source)[0]
+        """Find the bounds of all columns, (n_columns, 2); `counts` are the result of `count`.
+
+        `title` is the estimator that a warning names, because the columns of a pipeline have several.
+        """
+        return self.find_with_evidence(rows, counts, source, title)[0]
 
     def find_with_evidence(
-        self, rows: Batches, counts: Sequence[Integers], source: ByteSource
+        self, rows: Batches, counts: Sequence[Integers], source: ByteSource, title: str
     ) -> tuple[Floats, Mask]:
         """Find the bounds as `find`, and return True with them for columns whose limits are found and no guesses."""
         bounds, guessed = self.ends.copy(), []
@@ -339,9 +342,9 @@ class LimitSearch:
                 guessed.append(self.names[column])
         if guessed:
             warn_user(
-                f"The limits of columns {guessed} are guesses, because most numbers are "
-                "equal, or too few exceed the noise. Declare bounds, or use more rows, a "
-                "larger epsilon, or fewer columns",
+                f"The limits of columns {guessed} in {title} are guesses, because most "
+                "numbers are equal, or too few exceed the noise. Declare its bounds, or use "
+                "more rows, a larger epsilon, or fewer columns",
                 "guide/preprocessing",
             )
         return bounds, is_known

@@ -130,7 +130,7 @@ class ScaleSearch:
         return rows.select(list(compress(self.names, self.is_tested))).add_up(count)
 
     def find(
-        self, rows: Batches, counts: Sequence[Integers], source: ByteSource
+        self, rows: Batches, counts: Sequence[Integers], source: ByteSource, title: str
     ) -> Floats:
         """Find the ranges to which values are clipped, (n_columns, 2); `counts` are the result of `count`."""
         is_searched = self._is_open
@@ -148,7 +148,9 @@ class ScaleSearch:
             self.limits = self.ends
             return self.ends.copy()
         exact = self.search.count(rows)
-        self.limits, is_known = self.search.find_with_evidence(rows, exact, source)
+        self.limits, is_known = self.search.find_with_evidence(
+            rows, exact, source, title
+        )
         return _widen(self.limits, self.ends, is_known)
 
 

@@ -52,7 +52,7 @@ class DomainSearch:
         if self.texts is not None:
             values |= self.texts.find(of_texts, source)
         if self.limits is not None:
-            limits = self.limits.find(rows, of_limits, source)
+            limits = self.limits.find(rows, of_limits, source, "the synthesizer")
             state_limits(self.limits, limits)
             for name, ends in zip(self.limits.names, limits.tolist(), strict=True):
                 interval = self.found.get(name)
