@@ -679,8 +679,8 @@ class DPGroupBy(WeightedStatistic):
     @property
     def _finds_keys(self) -> bool:
         """True if keys are found in this release; checks `delta`."""
-        if is_auto := isinstance(self.keys, str):
-            check_choice("keys", self.keys, [AUTO])
+        if (is_auto := isinstance(self.keys, str)) and self.keys != AUTO:
+            return False  # `declared_domain` raises an error of a text
         if bool(check_delta(self.delta)) != is_auto:
             raise ValueError(
                 "`delta` must be in (0, 1) with `keys='auto'` and a number as epsilon, and "
