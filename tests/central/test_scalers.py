@@ -7,13 +7,16 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, RobustScaler
+from sklearn.utils import get_tags
 
 from skdp import (
     DPKBinsDiscretizer,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPQuantileTransformer,
     DPRobustScaler,
     DPStandardScaler,
+    DPTargetEncoder,
 )
 from skdp.datasets import load_adult
 from tests.conftest import often
@@ -176,3 +179,8 @@ def test_quantiles_at_a_large_epsilon_are_those_of_scikit_learn():
     ours = DPQuantileTransformer(1e6, n_quantiles=9, bounds=WIDE, random_state=0).fit(ROWS)
     expected = np.quantile(ROWS, ours.references_, axis=0)[1:-1]  # the ends are the bounds
     np.testing.assert_allclose(ours.quantiles_[1:-1], expected, atol=0.2)
+
+
+@pytest.mark.parametrize("transformer", [DPKBinsDiscretizer(), DPOneHotEncoder(), DPTargetEncoder()])
+def test_transformers_of_codes_state_that_they_preserve_no_dtype(transformer):
+    assert get_tags(transformer).transformer_tags.preserves_dtype == []
