@@ -214,11 +214,14 @@ def read_weights(table: Table, max_weight: float) -> Floats:
     return clipped / max_weight
 
 
+# The float sums of the integers of this many numbers, and of products of rows, are exact
+# (2**(15 + 15 + 17) < 2**53), and the numbers fit into the cache.
+MAX_BLOCK_NUMBERS = 1 << 17
+
+
 def slice_rows(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Divide rows into blocks whose numbers fit into the cache."""
-    # The float sums of the integers of 2**17 numbers, and of products of rows, are exact
-    # (2**(15 + 15 + 17) < 2**53).
-    step = max((1 << 17) // max(n_columns, 1), 1)
+    step = max(MAX_BLOCK_NUMBERS // max(n_columns, 1), 1)
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 

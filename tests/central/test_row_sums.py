@@ -211,7 +211,7 @@ def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
 @pytest.mark.parametrize("name", often(MODELS, {*MODELS} - ALIKE - {"logistic, three classes"}))
 def test_order_of_rows_does_not_change_exact_sums(name, monkeypatch):
     model, target, *_ = MODELS[name]
-    monkeypatch.setattr("skdp.central._sums.BLOCK", 3 * 4)  # other rows in each block
+    monkeypatch.setattr("skdp.central._sums.MAX_BLOCK_NUMBERS", 3 * 4)  # other rows in each block
     table = TABLES[1].sample(400, replace=True, random_state=0)
     found = []
     for rows in (table, table[::-1], table.sample(frac=1, random_state=1)):
@@ -237,7 +237,7 @@ def test_sums_of_columns_are_equal_for_all_orders_and_sizes_of_blocks(name, monk
     table = frame if name == "groups" else frame[["a", "b", "c"]]
     found = []
     for block, rows in ((1 << 17, table), (3 * 4, table.sample(frac=1, random_state=0))):
-        monkeypatch.setattr("skdp.central._sums.BLOCK", block)
+        monkeypatch.setattr("skdp.central._sums.MAX_BLOCK_NUMBERS", block)
         fitted = estimator.fit(rows)
         found.append(joblib.hash({name: value for name, value in vars(fitted).items() if name.endswith("_")}))
     assert found[0] == found[1]
