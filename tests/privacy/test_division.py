@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -89,6 +90,14 @@ def test_parts_of_the_remaining_budget():
     assert scaler.get_params() == skdp.DPStandardScaler().get_params()  # unchanged
 
 
+class OtherStep(BaseEstimator):
+    """A step of another package with the parameters of a private step."""
+
+    def __init__(self, epsilon=1.0, ledger=None):
+        self.epsilon = epsilon
+        self.ledger = ledger
+
+
 LEDGER = skdp.PrivacyLedger(1.0, delta=1e-6)
 PLAIN = skdp.PrivacyLedger(1.0)
 TARGET = skdp.DPLogisticRegression(protect="target")
@@ -100,6 +109,7 @@ TARGET = skdp.DPLogisticRegression(protect="target")
         (LEDGER, "model", TypeError, "`estimator` must be an estimator, got str"),
         (LEDGER, LogisticRegression(), ValueError, "got LogisticRegression without one that uses a budget"),
         (LEDGER, skdp.DPOneHotEncoder(categories={"a": [1]}), ValueError, "without one that uses a budget"),
+        (LEDGER, OtherStep(), ValueError, "private steps of skdp only, got OtherStep"),
         (LEDGER, skdp.RandomizedResponseEncoder(), ValueError, "private steps of the central model, got Randomized"),
         (PLAIN, pipeline(), ValueError, "`delta` of DPTargetEncoder, DPLogisticRegression must be 0 for a ledger"),
         (skdp.PrivacyLedger(mu=1.0), pipeline(), ValueError, "DPTargetEncoder: `delta` must be 0.0 .*epsilon=..., del"),

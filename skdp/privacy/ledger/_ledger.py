@@ -541,6 +541,11 @@ class PrivacyLedger:
 
 def _is_free(step: Any) -> bool:
     """Return True if `fit` of a step uses no budget, such as with declared categories."""
+    if not hasattr(step, "_planned_guarantee"):
+        raise ValueError(
+            f"`estimator` must have private steps of skdp only, got {type(step).__name__}. "
+            "Set the `epsilon` and `ledger` of each step."
+        )
     planned = step._planned_guarantee()
     return planned is not None and not (planned.epsilon or planned.delta)
 
