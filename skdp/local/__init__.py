@@ -1,18 +1,18 @@
 """Transformers of the local model: each record is randomized independently, without a trusted curator."""
 
-from skdp.local._category_encoders import (
-    FrequencyOracleEncoder,
-    LocalHashingEncoder,
-    RandomizedResponseEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
 from skdp.local._heavy_hitters import HeavyHitters
 from skdp.local._memo import Memo as Memo
 from skdp.local._memo import SecretKey
 from skdp.local._memo import encode_person_ids as encode_person_ids
 from skdp.local._memo import join_parts as join_parts
 from skdp.local._numeric import NumericPerturber
+from skdp.local._oracle_encoder import (
+    FrequencyOracleEncoder,
+    LocalHashingEncoder,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import check_attached_protocol as check_attached_protocol
 from skdp.local._protocol_file import read_and_tally as read_and_tally
