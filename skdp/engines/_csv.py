@@ -9,15 +9,19 @@ import csv
 import io
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import date, datetime
+from functools import cached_property
+from itertools import islice
+from pathlib import PurePath
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from skdp._arrays import Floats
-from skdp.domain import Interval
-from skdp.readers import Extra, RefusedBatch
+from skdp.domain import Categories, Interval
+from skdp.readers import BATCH_ROWS, Extra, RefusedBatch
 from skdp.tables import drop_missing, types_of_values
 
 pyarrow, arrow_csv = Extra("pyarrow"), Extra("pyarrow.csv")
@@ -30,6 +34,16 @@ MAX_LINE_CHARACTERS = 1 << 24
 # Length of lines that are certainly within a block of Arrow of 2**21 bytes.
 SHORT_LINE_CHARACTERS = 1 << 19
 MAX_CSV_COLUMNS = 1 << 17
+
+# Arrow types of the types of `find_text_type`. Functions, because pyarrow is optional.
+ARROW_TYPES: dict[str, Callable[[], Any]] = {
+    "text": lambda: pyarrow.string(),
+    "number": lambda: pyarrow.float64(),
+    "bool": lambda: pyarrow.bool_(),
+    "date": lambda: pyarrow.date32(),
+    "datetime": lambda: pyarrow.timestamp("us"),
+}
+
 
 # fmt: off
 # Strings that pandas reads as missing, unless they are declared.
@@ -53,63 +67,157 @@ _NUMBER = re.compile(
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
 
 
-def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
-    """Yield the rows of a CSV `TableFile` as lists of strings, starting with the header.
+class CsvFile:
+    """One CSV file at a path of a file system, whose columns are read as text."""
 
-    An empty line is a missing value in a file of one column, and ignored otherwise.
-    """
-    header: list[str] = []
-    header_end = ""
-    line = 1
-    reason = (
-        "a quoted value is not closed, is followed by other text or is too long. "
-        "Correct it, or use `delimiter` if another character separates the values"
+    def __init__(self, filesystem: Any, path: str, delimiter: str) -> None:
+        """Read the names of the columns."""
+        self.filesystem, self.path, self.delimiter = filesystem, path, delimiter
+        self.name = PurePath(path).name
+        with closing(self.read_rows()) as rows:
+            self.header = next(rows)
+
+    def open(self) -> Any:
+        """Open the file as a stream of bytes, decompressed if it is gzipped."""
+        compression = "gzip" if self.path.endswith(".gz") else None
+        return self.filesystem.open_input_stream(self.path, compression=compression)
+
+    def read(self, columns: Sequence[str]) -> Generator[Any, None, None]:
+        """Yield columns of the rows, in order, as tables of strings."""
+        if self.block_size:
+            yield from self._read_regular(columns)
+            return
+        schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
+        indices = [self.header.index(name) for name in columns]
+        with closing(self.read_rows()) as rows:
+            next(rows)
+            while block := list(islice(rows, BATCH_ROWS)):
+                texts = [[row[index] for row in block] for index in indices]
+                yield pyarrow.table(texts, schema)
+
+    def read_rows(self) -> Generator[list[str], None, None]:
+        """Yield the rows as lists of strings, starting with the header.
+
+        An empty line is a missing value in a file of one column, and ignored otherwise.
+        """
+        header: list[str] = []
+        header_end = ""
+        line = 1
+        reason = (
+            "a quoted value is not closed, is followed by other text or is too long. "
+            "Correct it, or use `delimiter` if another character separates the values"
+        )
+        with io.TextIOWrapper(self.open(), "utf-8-sig", newline="") as file:
+            last = [""]
+            lines = _keep_last(_read_lines(file), last)
+            reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
+            # Errors of Python contain bytes of the file, so another error is raised outside
+            # of their handlers.
+            try:
+                for row in reader:
+                    header = header or row
+                    if len(header) > MAX_CSV_COLUMNS:
+                        reason = (
+                            f"expected at most {MAX_CSV_COLUMNS:,} columns, got more"
+                        )
+                        break
+                    header_end = header_end or last[0][-1:]
+                    # Some libraries write a carriage return within a value without quotes.
+                    if {header_end, last[0][-1:]} == {"\r", "\n"}:
+                        reason = (
+                            "it ends in another way than the header. Quote values that "
+                            "contain line breaks"
+                        )
+                        break
+                    if row and len(row) == len(header):
+                        yield row
+                    elif not row and len(header) == 1:
+                        yield [""]
+                    elif row:
+                        reason = f"expected {len(header)} values as in the header, got {len(row)}"
+                        break
+                    line = reader.line_num + 1
+                else:
+                    if header:
+                        return
+                    reason = "expected a header, got an empty file"
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+                reason = ""
+            except RefusedBatch:
+                reason = f"expected at most {MAX_LINE_CHARACTERS:,} characters, got a longer line"
+            except UnicodeDecodeError:
+                reason = "expected UTF-8 text, got other bytes. Convert the file"
+            except csv.Error:
+                pass
+        if not reason:
+            raise damage_error(self.name)
+        raise RefusedBatch(f"{self.name}, line {line}: {reason}.")
+
+    @cached_property
+    def block_size(self) -> int:
+        """Bytes of a block with which Arrow reads the file like `read_rows`; 0 if it does not.
+
+        In a regular file, values have no quotes, or are in quotes and have no line breaks.
+        """
+        # Small blocks save 70 megabytes of memory (a million rows of five columns).
+        size = 1 << 21
+        mark = re.escape(self.delimiter)
+        # Python 3.11.2 accepts an open quote in a pattern with possessive quantifiers.
+        quoted = re.compile(rf'(?<![^{mark}\n])"[^"\n]*(?:""[^"\n]*)*"(?![^{mark}\n])')
+        with (
+            suppress(UnicodeDecodeError, OSError),
+            io.TextIOWrapper(self.open(), "utf-8-sig") as file,
+        ):
+            while text := file.read(BLOCK_CHARACTERS) + file.readline(
+                MAX_LINE_CHARACTERS
+            ):
+                # Arrow skips the first line as the header, even if it is empty.
+                if text[0] == "\n":
+                    return 0
+                if '"' in text and '"' in quoted.sub("", text):
+                    return 0
+                if _has_long_line(text):
+                    size = MAX_LINE_CHARACTERS
+            # A carriage return is allowed in a line break only.
+            has_line_ends = file.newlines in (None, "\n", "\r\n", ("\n", "\r\n"))
+            return size if has_line_ends and self.delimiter.isascii() else 0
+        return 0
+
+    def _read_regular(self, columns: Sequence[str]) -> Generator[Any, None, None]:
+        """Yield columns of the rows of a regular file, whose lines are within blocks, as tables of strings."""
+        names = list(map(str, range(len(self.header))))
+        indices = dict(zip(self.header, names, strict=True))
+        read = arrow_csv.ReadOptions(
+            use_threads=False,
+            block_size=self.block_size,
+            skip_rows=1,
+            column_names=names,
+        )
+        # As in `read_rows`, an empty line is a value of a single column.
+        parse = arrow_csv.ParseOptions(
+            delimiter=self.delimiter, ignore_empty_lines=len(names) > 1
+        )
+        convert = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pyarrow.string()),
+            include_columns=[indices[name] for name in columns],
+        )
+        with self.open() as file, suppress(pyarrow.ArrowInvalid):
+            for batch in arrow_csv.open_csv(file, read, parse, convert):
+                yield pyarrow.Table.from_batches([batch]).rename_columns(columns)
+            return
+        # `read_rows` names the line of the error. A header without rows is not an error.
+        if sum(1 for _ in self.read_rows()) > 1:
+            raise damage_error(self.name)
+
+
+def damage_error(name: str) -> RefusedBatch:
+    """Return an error for a file that cannot be read or decompressed."""
+    return RefusedBatch(
+        f"{name} cannot be read, because it is damaged or incomplete. Copy or write it "
+        "again."
     )
-    with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
-        last = [""]
-        lines = _keep_last(_read_lines(file), last)
-        reader = csv.reader(lines, delimiter=source.delimiter, strict=True)
-        # Errors of Python contain bytes of the file, so another error is raised outside
-        # of their handlers.
-        try:
-            for row in reader:
-                header = header or row
-                if len(header) > MAX_CSV_COLUMNS:
-                    reason = f"expected at most {MAX_CSV_COLUMNS:,} columns, got more"
-                    break
-                header_end = header_end or last[0][-1:]
-                # Some libraries write a carriage return within a value without quotes.
-                if {header_end, last[0][-1:]} == {"\r", "\n"}:
-                    reason = (
-                        "it ends in another way than the header. Quote values that "
-                        "contain line breaks"
-                    )
-                    break
-                if row and len(row) == len(header):
-                    yield row
-                elif not row and len(header) == 1:
-                    yield [""]
-                elif row:
-                    reason = f"expected {len(header)} values as in the header, got {len(row)}"
-                    break
-                line = reader.line_num + 1
-            else:
-                if header:
-                    return
-                reason = "expected a header, got an empty file"
-        except OSError as error:
-            if error.errno is not None:
-                raise
-            reason = ""
-        except RefusedBatch:
-            reason = f"expected at most {MAX_LINE_CHARACTERS:,} characters, got a longer line"
-        except UnicodeDecodeError:
-            reason = "expected UTF-8 text, got other bytes. Convert the file"
-        except csv.Error:
-            pass
-    if not reason:
-        raise source.describe_damage()
-    raise RefusedBatch(f"{source.name}, line {line}: {reason}.")
 
 
 def _read_lines(file: io.TextIOWrapper) -> Iterator[str]:
@@ -126,34 +234,6 @@ def _keep_last(lines: Iterable[str], last: list[str]) -> Iterator[str]:
         yield last[0]
 
 
-def find_block_size(source: Any) -> int:
-    """Find the bytes of a block with which Arrow reads a CSV `TableFile` like `read_csv_rows`; 0 if it does not.
-
-    In a regular file, values have no quotes, or are in quotes and have no line breaks.
-    """
-    # Small blocks save 70 megabytes of memory (a million rows of five columns).
-    size = 1 << 21
-    mark = re.escape(source.delimiter)
-    # Python 3.11.2 accepts an open quote in a pattern with possessive quantifiers.
-    quoted = re.compile(rf'(?<![^{mark}\n])"[^"\n]*(?:""[^"\n]*)*"(?![^{mark}\n])')
-    with (
-        suppress(UnicodeDecodeError, OSError),
-        io.TextIOWrapper(source.open(), "utf-8-sig") as file,
-    ):
-        while text := file.read(BLOCK_CHARACTERS) + file.readline(MAX_LINE_CHARACTERS):
-            # Arrow skips the first line as the header, even if it is empty.
-            if text[0] == "\n":
-                return 0
-            if '"' in text and '"' in quoted.sub("", text):
-                return 0
-            if _has_long_line(text):
-                size = MAX_LINE_CHARACTERS
-        # A carriage return is allowed in a line break only.
-        has_line_ends = file.newlines in (None, "\n", "\r\n", ("\n", "\r\n"))
-        return size if has_line_ends and source.delimiter.isascii() else 0
-    return 0
-
-
 def _has_long_line(text: str) -> bool:
     """Return True if a line of a text has more than `SHORT_LINE_CHARACTERS`."""
     start = 0
@@ -163,35 +243,6 @@ def _has_long_line(text: str) -> bool:
             return True
         start = end + 1
     return False
-
-
-def read_regular(
-    source: Any, columns: Sequence[str], block_size: int
-) -> Generator[Any, None, None]:
-    """Yield columns of the rows of a regular CSV `TableFile`, whose lines are within blocks, as tables of strings."""
-    names = list(map(str, range(len(source.header))))
-    indices = dict(zip(source.header, names, strict=True))
-    read = arrow_csv.ReadOptions(
-        use_threads=False,
-        block_size=block_size,
-        skip_rows=1,
-        column_names=names,
-    )
-    # As in `read_csv_rows`, an empty line is a value of a single column.
-    parse = arrow_csv.ParseOptions(
-        delimiter=source.delimiter, ignore_empty_lines=len(names) > 1
-    )
-    convert = arrow_csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pyarrow.string()),
-        include_columns=[indices[name] for name in columns],
-    )
-    with source.open() as file, suppress(pyarrow.ArrowInvalid):
-        for batch in arrow_csv.open_csv(file, read, parse, convert):
-            yield pyarrow.Table.from_batches([batch]).rename_columns(columns)
-        return
-    # `read_csv_rows` names the line of the error. A header without rows is not an error.
-    if sum(1 for _ in read_csv_rows(source)) > 1:
-        raise source.describe_damage()
 
 
 def header_error(name: str, found: str, columns: Iterable[int] = ()) -> ValueError:
@@ -205,6 +256,11 @@ def header_error(name: str, found: str, columns: Iterable[int] = ()) -> ValueErr
         f"{name} must start with a line of distinct column names, got {found}{places}. "
         "Add this line if the first one is a row, or rename the columns."
     )
+
+
+def is_name(text: str) -> bool:
+    """Check if a text of a header is no number, date or truth value."""
+    return infer_type([text])[0] == "text"
 
 
 # Declared columns
@@ -249,13 +305,6 @@ def find_text_type(name: Any, values: Any) -> str:
 def _are_exact(numbers: Iterable[Any]) -> bool:
     """Return True if floats represent all integers up to the largest absolute value exactly."""
     return max(map(abs, numbers)) < 1 << 53
-
-
-def has_whole_numbers(values: Any) -> bool:
-    """Return True if all declared numbers of a column are integers."""
-    if isinstance(values, Interval):
-        return values.decimals == 0
-    return _find_common_type(values) is int
 
 
 def _find_common_type(values: Any) -> type | None:
@@ -332,6 +381,44 @@ def parse_texts(
     return values
 
 
+def drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
+    """Replace strings of an Arrow column by null."""
+    missing = pyarrow.array(missing_texts, pyarrow.string())
+    return compute.if_else(compute.is_in(column, missing), None, column)
+
+
+class TextColumn:
+    """Declared column of a CSV file, whose strings are parsed as its type; see `parse_texts`."""
+
+    def __init__(self, name: Any, values: Categories | Interval, strict: bool) -> None:
+        """Find the type of the declared values."""
+        self.name, self.strict = name, strict
+        self.text_type = find_text_type(name, values)
+        self.labels = () if isinstance(values, Interval) else values.labels
+        self.arrow_type = ARROW_TYPES[self.text_type]()
+        # True if all declared numbers are integers.
+        if isinstance(values, Interval):
+            self.is_whole = values.decimals == 0
+        else:
+            self.is_whole = _find_common_type(values) is int
+
+    def convert(self, texts: Any) -> Any:
+        """Convert an Arrow column of strings to `arrow_type`."""
+        if self.text_type == "number":
+            # Arrow parses a part of the numbers that Python parses, to the same floats.
+            with suppress(pyarrow.ArrowInvalid):
+                numbers = drop_texts(texts, MISSING_TEXTS).cast(self.arrow_type)
+                if not compute.any(compute.is_nan(numbers)).as_py():
+                    return numbers
+        # The dictionary has each distinct text once, and `indices` are its codes.
+        coded = texts.combine_chunks().dictionary_encode()
+        distinct = coded.dictionary.to_pylist()
+        values = parse_texts(
+            self.name, distinct, self.text_type, self.labels, strict=self.strict
+        )
+        return pyarrow.array(values, self.arrow_type).take(coded.indices)
+
+
 def parse_numbers(column: Any) -> Floats | None:
     """Return an Arrow column of numbers, or of texts of numbers for `infer_type`, as floats; None for other text."""
     if not pyarrow.types.is_string(column.type):
@@ -389,3 +476,40 @@ def _are_numbers(texts: set[str]) -> bool:
     numbers = set(map(float, texts))
     is_whole = all(text.lstrip("-").isdecimal() for text in texts)
     return len(numbers) == len(texts) and not (is_whole and not _are_exact(numbers))
+
+
+# Writing
+
+
+def format_rows(table: Any, delimiter: str) -> Any:
+    """Format the rows of an Arrow table as bytes of CSV, each distinct value of a column once."""
+    columns = []
+    for column in table.columns:
+        array = column.combine_chunks()
+        if pyarrow.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        coded = array.dictionary_encode("encode")
+        values = coded.dictionary.to_pylist()
+        texts = _format_csv_lines(zip(values, strict=True), delimiter)
+        if table.num_columns > 1:
+            # Python quotes an empty value of a single column, which would be an empty line.
+            texts = ["" if text == '""' else text for text in texts]
+        columns.append(pyarrow.array(texts, pyarrow.string()).take(coded.indices))
+    rows = compute.binary_join_element_wise(*columns, delimiter)
+    lines = compute.binary_join_element_wise(rows, "\n", "")
+    # The lines are one after the other in the buffer of the array.
+    return lines.buffers()[2] if len(lines) else b""
+
+
+def format_csv(rows: Iterable[Any], delimiter: str = ",") -> str:
+    """Format rows as CSV, in which a carriage return is quoted, and lines end in a line feed."""
+    return "".join([f"{line}\n" for line in _format_csv_lines(rows, delimiter)])
+
+
+def _format_csv_lines(rows: Iterable[Any], delimiter: str) -> list[str]:
+    """Format rows as lines of CSV without their ends."""
+    lines: list[str] = []
+    # Python quotes the characters of the line ends, and writes a line per call.
+    target: Any = SimpleNamespace(write=lines.append)
+    csv.writer(target, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
+    return [line[:-2] for line in lines]

@@ -20,11 +20,11 @@ from skdp.engines._csv import (
     MISSING_TEXTS,
     header_error,
     infer_type,
+    is_name,
     parse_numbers,
     parse_texts,
     parse_times,
 )
-from skdp.engines._files import is_name
 from skdp.readers import Extra
 from skdp.tables import ColumnError, distinct_values
 

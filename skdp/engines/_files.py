@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import csv
 import glob
 import io
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from contextlib import closing, suppress
-from copy import copy
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import closing
 from functools import cached_property
-from itertools import islice
 from pathlib import Path, PurePath
-from types import SimpleNamespace
 from typing import Any
 
 from skdp._json import MAX_FILE_BYTES
 from skdp.base import track
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain
 from skdp.engines._csv import (
     MISSING_TEXTS,
-    find_block_size,
+    CsvFile,
+    TextColumn,
+    damage_error,
+    drop_texts,
     find_text_type,
-    has_whole_numbers,
+    format_csv,
+    format_rows,
     header_error,
-    infer_type,
-    parse_texts,
-    read_csv_rows,
-    read_regular,
+    is_name,
 )
 from skdp.readers import (
-    BATCH_ROWS,
     PROTOCOL_SUFFIX,
     ArrowTable,
     Extra,
@@ -53,15 +49,6 @@ FORMATS = {
     ".csv": "csv", ".csv.gz": "csv.gz", ".tsv": "tsv", ".tsv.gz": "tsv.gz", ".parquet": "parquet", ".arrow": "ipc",
     ".feather": "ipc", ".ipc": "ipc",
 }  # fmt: skip
-
-# Arrow types of the types of `find_text_type`. Functions, because pyarrow is optional.
-ARROW_TYPES: dict[str, Callable[[], Any]] = {
-    "text": lambda: pyarrow.string(),
-    "number": lambda: pyarrow.float64(),
-    "bool": lambda: pyarrow.bool_(),
-    "date": lambda: pyarrow.date32(),
-    "datetime": lambda: pyarrow.timestamp("us"),
-}
 
 
 def find_format(name: str) -> str:
@@ -164,9 +151,11 @@ class TableFile:
         self.is_csv = is_csv(names[0])
         if delimiter is not None and not self.is_csv:
             raise ValueError(f"`delimiter` requires a CSV file, got {self.name}.")
-        self.delimiter = delimiter or _default_delimiter(self.format)
+        self.delimiter = delimiter or _default_delimiter(self.format) or ""
         if self.is_csv:
-            self.parts = list(map(self._open_part, self.paths))
+            self.parts = [
+                CsvFile(self.filesystem, path, self.delimiter) for path in self.paths
+            ]
             self.header: list[str] = self.parts[0].header
             for part in self.parts:
                 if sorted(part.header) != sorted(self.header):
@@ -177,14 +166,6 @@ class TableFile:
             self.dataset = open_dataset(self)
             self.header = list(self.dataset.schema.names)
 
-    def _open_part(self, path: str) -> TableFile:
-        """Open one of several CSV files, and read its header."""
-        part = copy(self)
-        part.paths, part.name = [path], PurePath(path).name
-        with closing(read_csv_rows(part)) as rows:
-            part.header = next(rows)
-        return part
-
     @cached_property
     def _n_columns(self) -> Counter[str]:
         """Number of the columns with each name."""
@@ -194,12 +175,6 @@ class TableFile:
     def names(self) -> list[str]:
         """Names of the columns, without repeated names."""
         return [name for name, n_columns in self._n_columns.items() if n_columns == 1]
-
-    def open(self) -> Any:
-        """Open the single file as a stream of bytes, decompressed if it is gzipped."""
-        (path,) = self.paths
-        compression = "gzip" if path.endswith(".gz") else None
-        return self.filesystem.open_input_stream(path, compression=compression)
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Raise an error unless the file has each of some columns exactly once."""
@@ -252,36 +227,12 @@ class TableFile:
             try:
                 yield from ArrowTable(self.dataset).read(columns)
             except RefusedBatch:
-                raise self.describe_damage() from None
+                raise damage_error(self.name) from None
             return
         schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
         yield schema.empty_table()
         for part in self.parts:
-            yield from part._read_text(columns, schema)
-
-    def _read_text(self, columns: Sequence[str], schema: Any) -> Tables:
-        """Read columns of a single CSV file as text."""
-        if self.block_size:
-            yield from read_regular(self, columns, self.block_size)
-            return
-        with closing(read_csv_rows(self)) as rows:
-            index_of = {name: index for index, name in enumerate(next(rows))}
-            indices = [index_of[name] for name in columns]
-            while block := list(islice(rows, BATCH_ROWS)):
-                texts = [[row[index] for row in block] for index in indices]
-                yield pyarrow.table(texts, schema)
-
-    @cached_property
-    def block_size(self) -> int:
-        """Bytes of the blocks with which Arrow reads this CSV file; 0 if it cannot."""
-        return find_block_size(self)
-
-    def describe_damage(self) -> RefusedBatch:
-        """Return an error for a file that cannot be read or decompressed."""
-        return RefusedBatch(
-            f"{self.name} cannot be read, because it is damaged or incomplete. Copy or "
-            "write it again."
-        )
+            yield from part.read(columns)
 
 
 def open_dataset(file: TableFile) -> Any:
@@ -330,14 +281,14 @@ class FileTable(StreamTable):
         columns an integer type if all declared numbers are integers; `person` is a column of keys.
         """
         self.file = file
-        self._domain = domain
-        self._lenient = lenient
         self._person = person
-        self._types: dict[Any, str] = {}
+        self._parsers: dict[Any, TextColumn] = {}
         if domain is not None and file.is_csv:
             for name in columns:
                 if name in domain.columns:
-                    self._types[name] = find_text_type(name, domain[name])
+                    self._parsers[name] = TextColumn(
+                        name, domain[name], name not in lenient
+                    )
         super().__init__(self._make_schema(columns, has_integers))
 
     def _make_schema(self, columns: Sequence[str], has_integers: bool) -> Any:
@@ -346,10 +297,9 @@ class FileTable(StreamTable):
             schema = self.file.dataset.schema
             return pyarrow.schema([schema.field(name) for name in columns])
         types = dict.fromkeys(columns, pyarrow.string())
-        for name in types.keys() & self._types.keys():
-            types[name] = ARROW_TYPES[self._types[name]]()
-            is_number = has_integers and self._types[name] == "number"
-            if is_number and has_whole_numbers(self._domain[name]):  # type: ignore[index]
+        for name, parser in self._parsers.items():
+            types[name] = parser.arrow_type
+            if has_integers and parser.text_type == "number" and parser.is_whole:
                 types[name] = pyarrow.int64()
         return pyarrow.schema(types)
 
@@ -373,46 +323,20 @@ class FileTable(StreamTable):
                 yield self._convert(table) if self.file.is_csv else table
 
     def _convert(self, table: Any) -> Any:
-        """Parse text of declared columns, rewrite persons as keys, and replace empty text of other columns by null."""
+        """Convert the columns of a table of strings."""
         columns = {}
         for name in table.column_names:
-            column = table[name]
-            if name in self._types:
-                values = self._domain[name]  # type: ignore[index]
-                labels = () if isinstance(values, Interval) else values.labels
-                strict = name not in self._lenient
-                column = _convert_texts(
-                    name, column, self._types[name], labels, strict=strict
-                )
-            elif name == self._person:
-                column = write_keys(name, _drop_texts(column, MISSING_TEXTS))
+            if name in self._parsers:
+                columns[name] = self._parsers[name].convert(table[name])
             else:
-                column = _drop_texts(column, [""])
-            columns[name] = column
+                columns[name] = self._convert_undeclared(name, table[name])
         return pyarrow.table(columns)
 
-
-def _drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
-    """Replace strings of an Arrow column by null."""
-    missing = pyarrow.array(missing_texts, pyarrow.string())
-    return compute.if_else(compute.is_in(column, missing), None, column)
-
-
-def _convert_texts(
-    name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool
-) -> Any:
-    """Convert an Arrow column of strings to a type; see `parse_texts`."""
-    if text_type == "number":
-        # Arrow parses a part of the numbers that Python parses, to the same floats.
-        with suppress(pyarrow.ArrowInvalid):
-            numbers = _drop_texts(texts, MISSING_TEXTS).cast(pyarrow.float64())
-            if not compute.any(compute.is_nan(numbers)).as_py():
-                return numbers
-    # The dictionary has each distinct text once, and `indices` are its codes.
-    coded = texts.combine_chunks().dictionary_encode()
-    distinct = coded.dictionary.to_pylist()
-    values = parse_texts(name, distinct, text_type, labels, strict=strict)
-    return pyarrow.array(values, ARROW_TYPES[text_type]()).take(coded.indices)
+    def _convert_undeclared(self, name: str, column: Any) -> Any:
+        """Rewrite persons as keys, and replace empty text of other columns by null."""
+        if name == self._person:
+            return write_keys(name, drop_texts(column, MISSING_TEXTS))
+        return drop_texts(column, [""])
 
 
 def check_header(file: TableFile, delimiter: str | None) -> None:
@@ -431,11 +355,6 @@ def check_header(file: TableFile, delimiter: str | None) -> None:
     repeated = [i for i, name in enumerate(file.header) if counts[name] > 1]
     if repeated:
         raise header_error(file.name, "repeated names", repeated)
-
-
-def is_name(text: str) -> bool:
-    """Check if a text of a header is no number, date or truth value."""
-    return infer_type([text])[0] == "text"
 
 
 # Files to write
@@ -485,42 +404,8 @@ def write_file(
         if delimiter is not None:
             file.write(format_csv([schema.names], delimiter).encode())
             for table in tables:
-                file.write(_format_rows(table, delimiter))
+                file.write(format_rows(table, delimiter))
             return
         with ipc.new_file(file, schema) as writer:
             for table in tables:
                 writer.write_table(table)
-
-
-def _format_rows(table: Any, delimiter: str) -> Any:
-    """Format the rows of an Arrow table as bytes of CSV, each distinct value of a column once."""
-    columns = []
-    for column in table.columns:
-        array = column.combine_chunks()
-        if pyarrow.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        coded = array.dictionary_encode("encode")
-        values = coded.dictionary.to_pylist()
-        texts = _format_csv_lines(zip(values, strict=True), delimiter)
-        if table.num_columns > 1:
-            # Python quotes an empty value of a single column, which would be an empty line.
-            texts = ["" if text == '""' else text for text in texts]
-        columns.append(pyarrow.array(texts, pyarrow.string()).take(coded.indices))
-    rows = compute.binary_join_element_wise(*columns, delimiter)
-    lines = compute.binary_join_element_wise(rows, "\n", "")
-    # The lines are one after the other in the buffer of the array.
-    return lines.buffers()[2] if len(lines) else b""
-
-
-def format_csv(rows: Iterable[Any], delimiter: str = ",") -> str:
-    """Format rows as CSV, in which a carriage return is quoted, and lines end in a line feed."""
-    return "".join([f"{line}\n" for line in _format_csv_lines(rows, delimiter)])
-
-
-def _format_csv_lines(rows: Iterable[Any], delimiter: str) -> list[str]:
-    """Format rows as lines of CSV without their ends."""
-    lines: list[str] = []
-    # Python quotes the characters of the line ends, and writes a line per call.
-    target: Any = SimpleNamespace(write=lines.append)
-    csv.writer(target, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
-    return [line[:-2] for line in lines]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,14 +89,13 @@ class ReportFile:
 class ReportRows(FileTable):
     """Rows of a file of reports; undeclared columns of a CSV file are parsed as numbers."""
 
-    def _convert(self, table: Any) -> Any:
-        """Parse the strings of declared columns by their type, and of other columns as numbers."""
-        table = super()._convert(table)
-        for index, name in enumerate(table.column_names):
-            if name not in self._types:
-                numbers = _parse_numbers(table[name], name)
-                table = table.set_column(index, name, numbers)
-        return table
+    def _convert_undeclared(self, name: str, column: Any) -> Any:
+        """Parse the strings of a column as integers if possible, otherwise as floats."""
+        texts = super()._convert_undeclared(name, column)
+        for number_type in (pyarrow.uint64(), pyarrow.float64()):
+            with suppress(pyarrow.ArrowInvalid):
+                return texts.cast(number_type)
+        raise ValueError(f"Column {name!r} must contain numbers, got other text.")
 
 
 class TallyFile:
@@ -185,16 +185,6 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
             raise ValueError(f"{file.name}: {error}") from None
     assert fitted is not None
     return fitted
-
-
-def _parse_numbers(column: Any, name: str) -> Any:
-    """Convert a column of text to integers if possible, otherwise to floats."""
-    for number_type in (pyarrow.uint64(), pyarrow.float64()):
-        try:
-            return column.cast(number_type)
-        except pyarrow.ArrowInvalid:
-            continue
-    raise ValueError(f"Column {name!r} must contain numbers, got other text.")
 
 
 def _get_single_protocol(texts: set[str | None], name: str) -> str | None:

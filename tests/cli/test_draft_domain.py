@@ -328,9 +328,9 @@ def test_draft_in_batches_equals_the_draft_of_the_whole_column(monkeypatch, form
     pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), "many.parquet", row_group_size=300)
     assert call("draft-domain", f"many.{form}", "whole.toml", "--max-values", 50, "--bins", 20) == 0
     monkeypatch.setattr("skdp.engines._draft.MAX_DISTINCT", 60)
-    monkeypatch.setattr("skdp.engines._files.BATCH_ROWS", 300)
+    monkeypatch.setattr("skdp.engines._csv.BATCH_ROWS", 300)
     monkeypatch.setattr("skdp.readers._local.BATCH_ROWS", 300)
-    monkeypatch.setattr("skdp.engines._files.find_block_size", lambda file: 0)
+    monkeypatch.setattr("skdp.engines._csv.CsvFile.block_size", 0)
     assert call("draft-domain", f"many.{form}", "parts.toml", "--max-values", 50, "--bins", 20) == 0
     assert Path("parts.toml").read_text() == Path("whole.toml").read_text()
     Path("whole.toml").unlink()
