@@ -38,7 +38,7 @@ TRANSFORMER_NAMES = (
 )
 POSTPROCESS_CHOICES = ("none", "clip", "simplex")
 MARGINALS = ("auto", "full", "independent")
-TEXTS = ("title", "purpose")
+TEXTS = ("title", "purpose", "contact")
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -479,7 +479,7 @@ def _add_table_command(command: Any) -> None:
 
 
 def _add_texts(command: Any, names: Collection[str] = TEXTS) -> None:
-    """Add the options --title and --purpose of a statement."""
+    """Add the options --title, --purpose and --contact of a statement."""
     for name in names:
         command.add_argument(
             f"--{name}", default="", metavar="TEXT", help=f"{name} in the statement"

@@ -93,7 +93,7 @@ MAKERS = {
 }
 
 
-DETAILS = {"title": "Survey <2026>", "purpose": "Table 7 of the yearbook"}
+DETAILS = {"title": "Survey <2026>", "purpose": "Table 7 of the yearbook", "contact": "data@office.example"}
 
 
 @pytest.mark.parametrize("make", MAKERS.values())

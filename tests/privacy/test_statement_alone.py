@@ -114,7 +114,7 @@ def test_rows_of_a_single_scaler_are_listed_as_unprotected():
     statement = privacy_statement(skdp.DPStandardScaler(0.5, bounds=(0, 60)).fit(AGE))
     assert statement.unprotected_columns == ["age"]
     headline = statement.to_dict()["headline"]
-    assert headline.startswith("Unprotected in the rows that transform returns: age. Guarantee: epsilon = 0.5")
+    assert headline.startswith("Unprotected in the rows that transform returns: age. At most ")
     page = statement.to_html()
     assert "unprotected in transform: true values are in its output" in page
 

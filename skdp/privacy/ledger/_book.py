@@ -303,18 +303,18 @@ class Account:
         limit = self.limits[name]
         needed = round_up_total(amount)
         left = shorten_remaining(limit - self.sums[name], limit)
-        of, total = float(limit), ""
+        of = float(limit)
         if self.mu is not None:
-            name, of = "mu", self.mu
-            needed, left = needed**0.5, float(f"{left**0.5:.9g}")
-            # The largest probability of a correct guess follows from mu.
-            guesses = [f"{NormalDist().cdf(mu / 2):.4g}" for mu in (needed, left, of)]
-            total = ", as squares of mu add up: a guess of {}, with {} of {} left"
-            total = total.format(*guesses)
+            needed, left, of = needed**0.5, float(f"{left**0.5:.9g}"), self.mu
         # Nine digits are shown if the loss still exceeds the remaining amount.
         shortened = float(f"{needed:.9g}")
         needed = shortened if shortened > left else needed
-        required = f"{name}={needed}"
+        required, has, detail = f"{name}={needed}", f"{left} of {of}", ""
+        if self.mu is not None:
+            # The largest probability of a correct guess follows from mu.
+            guesses = [f"{NormalDist().cdf(mu / 2):.4g}" for mu in (needed, left, of)]
+            detail = f" (mu={needed}, {has} left, as squares of mu add up)"
+            required, has = f"guess={guesses[0]}", f"{guesses[1]} of {guesses[2]}"
         # A guarantee for add_remove has another loss in the relation of the budget.
         if self._convert(title, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.relation!r}"
@@ -325,7 +325,7 @@ class Account:
                 "estimator."
             )
         raise BudgetExceeded(
-            f"{title} requires {required}, but the ledger has {left} of {of} left{total}.",
+            f"{title} requires {required}, but the ledger has {has} left{detail}.",
             remedy,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -49,30 +49,35 @@ _FACT_COLUMNS = (
     "mechanism",
 )
 
-_NOT_COVERED = (
-    "Further calls of steps without a ledger, releases that are charged to no ledger "
-    "listed here, and other releases about the same people.",
-    "Information about the protected columns in other columns and other sources.",
-    "Facts about the population, which hold whether or not a record is in the data.",
-    "Sensitive features, sample weights that are not among the protected columns, and "
-    "other parameters of fit, which may be true values of a column that is protected "
-    "in X.",
-    "Errors and warnings of steps that are not from skdp.",
-    "For replacing a record: the number of records, their order and their index. For "
-    "replacing values: also all other columns, from which the protected values may be "
-    "predicted.",
-    "In the local and the shuffle model: true values on the machine that randomizes "
-    "them. In the shuffle model: reports that still have their order, an index or an "
-    "id, which have the local guarantee only. In the central model: the table of the "
-    "curator.",
-)
+# Columns of the text; relation, trust and mechanism are below the table.
+_TEXT_COLUMNS = ("column", "protection", "epsilon", "delta", "step")
 
+# Largest number of steps with equal facts that are all named in one row: twelve months
+# are the first and the last one.
+MAX_NAMED_STEPS = 4
 
-# Against whom the total protects, after the trusted parties.
-_ODDS_LIMITS = (
-    " For everyone else, the odds below limit what the protected values change in the "
-    "release. The values may still be predicted from other columns and general facts."
-)
+# Limits of each guarantee (""), and of guarantees with a relation or trust model.
+_NOT_COVERED = {
+    "": (
+        "Further calls of steps without a ledger, releases that are charged to no ledger "
+        "listed here, and other releases about the same people.",
+        "Information about the protected columns in other columns and other sources, and "
+        "facts about the population, which hold whether or not a record is in the data.",
+        "Sensitive features, sample weights and other parameters of fit that are not among "
+        "the protected columns; errors and warnings of steps that are not from skdp.",
+    ),
+    "replace": ("The number of records, their order and their index.",),
+    "replace_values": (
+        "The number of records, their order, their index and all other columns, from which "
+        "the protected values may be predicted.",
+    ),
+    "local": ("True values on the machine that randomizes them.",),
+    "shuffle": (
+        "True values on the machine that randomizes them. Reports that still have their "
+        "order, an index or an id have the local guarantee only.",
+    ),
+    "central": ("The table of the curator.",),
+}
 
 # Note about the table of columns.
 _SHARED_EPSILON = (
@@ -83,6 +88,7 @@ _SHARED_EPSILON = (
 _TEXT_FIELDS = (
     "title",
     "purpose",
+    "contact",
     "trusted",
     "unit",
     "neighbors",
@@ -117,8 +123,8 @@ class PrivacyStatement(JsonRecord):
         Named tuples of ``step``, ``guarantee`` and ``fitted``. ``step`` contains the names of the enclosing steps and
         the class of the step. ``guarantee`` is for columns of the table. If ``fitted`` is False, it is the largest loss
         that the parameters allow.
-    title, purpose : str, default=""
-        Name of the release, and its intended use.
+    title, purpose, contact : str, default=""
+        Name of the release, its intended use, and a person who answers questions.
     total_if_fixed : PrivacyGuarantee, default=None
         For a ledger, the sum of the charges with their losses, which holds if their number and their losses were fixed
         before the first result. `total` holds even if they depend on earlier results.
@@ -143,8 +149,8 @@ class PrivacyStatement(JsonRecord):
     -----
     **Privacy.** A statement, its record and its page contain names (of columns, steps and releases), numbers of
     guarantees, and for the note of method declared bounds and largest weights. They contain no value of the data (even
-    if categories were inferred from the data), no other declared value, no seed, no key and no path. `title` and
-    `purpose` are written as they are.
+    if categories were inferred from the data), no other declared value, no seed, no key and no path. `title`,
+    `purpose` and `contact` are written as they are.
 
     A record is not signed: its author can write any number.
 
@@ -170,6 +176,7 @@ class PrivacyStatement(JsonRecord):
     steps: tuple[StatedStep, ...] = ()
     title: str = ""
     purpose: str = ""
+    contact: str = ""
     total_if_fixed: PrivacyGuarantee | None = None
     ledgers: tuple[dict[str, Any], ...] = ()
     written: dict[str, str] = field(default_factory=lambda: _describe_versions())
@@ -203,7 +210,7 @@ class PrivacyStatement(JsonRecord):
         return list(columns)
 
     def _headline(self) -> str:
-        """Return a summary: the unprotected columns, then the guarantee of the other columns."""
+        """Return a summary: the unprotected columns, then the guess and the guarantee of the other columns."""
         if not self.facts:
             return "The ledger has no charges."
         pending = self._columns_with(NOT_FITTED, NOT_SEEN)
@@ -215,23 +222,35 @@ class PrivacyStatement(JsonRecord):
             "No guarantee for": pending,
         }
         texts = [f"{x}: {', '.join(names)}" for x, names in columns.items() if names]
+        is_exposed = bool(texts)
+        if any("target is unprotected" in note for note in self.notes):
+            texts.append("The target is unprotected")
+        if self.total is not None:
+            texts.append(self._format_total(self.total))
+        elif not pending:
+            texts.append("No column has a total guarantee")
         if self.facts[0].protection == CHARGED:
             texts.append(
                 "Only charged releases are listed. Others may exist, and are not in "
                 "this total"
             )
-        elif not texts:
+        elif not is_exposed:
             texts.append("Unprotected columns: none")
-        if any("target is unprotected" in note for note in self.notes):
-            texts.append("The target is unprotected")
-        if self.total is not None:
-            is_fitted = all(step.fitted for step in self.steps)
-            # Rho is below, because two measures of one loss are hard to compare.
-            total = replace(self.total, rho=None)
-            texts.append(f"{'Guarantee' if is_fitted else 'Plan'}: {total}")
-        elif not pending:
-            texts.append("No column has a total guarantee")
         return f"{'. '.join(texts)}."
+
+    def _format_total(self, total: PrivacyGuarantee) -> str:
+        """Return the largest success of a guess, and the guarantee or plan without rho."""
+        kind = "Guarantee" if all(step.fitted for step in self.steps) else "Plan"
+        # Rho is below, because two measures of one loss are hard to compare.
+        text = f"{kind}: {replace(total, rho=None)}"
+        if not total.secure:
+            return text
+        guess = format_percent(total.guess_probability).capitalize()
+        unit = total._format_unit()
+        return (
+            f"{guess} of 100 guesses about {unit} can be right, 50 without the release. "
+            f"{text}"
+        )
 
     def _to_fields(self) -> dict[str, Any]:
         """Return the fields of the JSON record."""
@@ -240,6 +259,7 @@ class PrivacyStatement(JsonRecord):
         return {
             "title": self.title,
             "purpose": self.purpose,
+            "contact": self.contact,
             "headline": self._headline(),
             "meaning": total and self._describe_total(total),
             "columns": list(map(_list_fact, self.facts)),
@@ -247,7 +267,7 @@ class PrivacyStatement(JsonRecord):
             "notes": [*shared, *self.notes],
             "secure": self.secure,
             "ledgers": self.ledgers,
-            "not_covered": _NOT_COVERED,
+            "not_covered": self._list_limits(),
             "written": self.written,
             "total": total and total._to_fields(),
             "total_if_fixed": fixed and fixed._to_fields(),
@@ -256,6 +276,15 @@ class PrivacyStatement(JsonRecord):
                 for step in self.steps
             ],
         }
+
+    def _list_limits(self) -> list[str]:
+        """Return the limits of the guarantees of all steps and of the total."""
+        guarantees = [step.guarantee for step in self.steps]
+        guarantees += [] if self.total is None else [self.total]
+        kinds = {x for one in guarantees for x in (one.relation, one.trust)} | {""}
+        return [
+            x for kind, texts in _NOT_COVERED.items() if kind in kinds for x in texts
+        ]
 
     def _describe_total(self, total: PrivacyGuarantee) -> dict[str, Any]:
         """Return explanations of the total for readers without knowledge of differential privacy, by topic."""
@@ -266,11 +295,10 @@ class PrivacyStatement(JsonRecord):
         lossy = [x for x in covers if x.guarantee.epsilon or x.guarantee.delta]
         counted = lossy or covers
         rates = {str(rate): total.true_positive_rate(rate) for rate in (0.01, 0.001)}
-        limits = _ODDS_LIMITS if total.secure else ""
         return {
             "protected": total._format_scope(),
             "trust_model": f"{total.trust} model",
-            "trusted": f"{_describe_trust(total, counted)}.{limits}",
+            "trusted": f"{_describe_trust(total, counted)}.",
             "variant": _name_variant(total),
             "neighbors": _NEIGHBORS[total.relation],
             "unit": self._describe_unit(total, counted),
@@ -348,7 +376,8 @@ class PrivacyStatement(JsonRecord):
                 lines.append(f"{label}:{_format_field(value)}")
         if self.facts:
             table = _make_fact_table(_merge_facts(self.facts))
-            text = table.to_string(index=False, na_rep="", float_format=format_number)
+            shown = table[list(_TEXT_COLUMNS)].dropna(axis=1, how="all")
+            text = shown.to_string(index=False, na_rep="", float_format=format_number)
             lines.insert(1, text)
         return "\n".join(lines)
 
@@ -416,9 +445,17 @@ def _merge_facts(facts: Iterable[Fact]) -> list[dict[str, Any]]:
     rows = []
     for group in groups.values():
         columns = join_names(dict.fromkeys(fact.column for fact in group))
-        steps = ", ".join(dict.fromkeys(fact.step for fact in group))
+        steps = _join_steps(dict.fromkeys(fact.step for fact in group))
         rows.append(_list_fact(group[0]) | {"column": columns, "step": steps})
     return rows
+
+
+def _join_steps(steps: Collection[str]) -> str:
+    """Format the names of steps as a list, or as the first and the last of many."""
+    names = list(steps)
+    if len(names) <= MAX_NAMED_STEPS:
+        return ", ".join(names)
+    return f"{names[0]}, ..., {names[-1]} ({len(names)} releases)"
 
 
 @cache
@@ -470,7 +507,7 @@ def _describe_methods(steps: Iterable[StatedStep]) -> list[str]:
             f"Mechanism: {guarantee.mechanism or 'not stated'}."
         )
         names.setdefault(" ".join(texts), []).append(step)
-    return [f"{', '.join(names[text])}: {text}" for text in names]
+    return [f"{_join_steps(names[text])}: {text}" for text in names]
 
 
 # Names of the relations in NIST SP 800-226.

@@ -42,20 +42,19 @@ _NO_TOTAL = (
     "{reason}, so only a guarantee for replacing {unit} would hold, and none "
     "follows from the guarantee of {step}."
 )
-_LEDGER_NOTES = (
-    "This is the statement of a ledger: it lists the charges, with the names that the "
-    "releases gave. Their numbers are for the neighbors of the budget: in a budget for "
-    "replacing a record, a charge for adding or removing one counts twice. A ledger "
-    "contains neither columns that were released without a charge, nor whether a "
-    "release kept its guarantee.",
-    "The total is the sum of the charges; if a charge has a delta, at the delta of the "
-    "budget. "
-    "For a budget of rho or mu, it is the whole budget at delta = 0.000001, because "
-    "the losses of charges that depend on earlier results do not add up. The epsilon "
-    "beside several equal charges is the sum of their epsilons, which such a budget does "
-    "not add up, and may exceed the total. For all charges, also future ones, the budget "
-    "holds.",
-)
+_LEDGER_NOTES = {
+    "": (
+        "A ledger does not contain whether a release kept its guarantee. The epsilon beside "
+        "several equal charges is the sum of their epsilons."
+    ),
+    "replace": "A charge for adding or removing a record counts twice.",
+    "delta": "If a charge has a delta, the total has the delta of the budget.",
+    "rho": (
+        "The total is the whole budget at delta = 0.000001, because the losses of charges "
+        "that depend on earlier results do not add up. It also holds for future charges."
+    ),
+}
+_LEDGER_NOTES["mu"] = _LEDGER_NOTES["rho"]
 
 _SEVERAL = (
     "The guess holds if the estimators and their epsilons were chosen before the first "
@@ -74,6 +73,7 @@ def privacy_statement(
     trusted: Sequence[type] = (),
     title: str = "",
     purpose: str = "",
+    contact: str = "",
 ) -> PrivacyStatement:
     """State the guarantee of each column of a pipeline, and list its unprotected columns.
 
@@ -95,8 +95,8 @@ def privacy_statement(
     trusted : sequence of classes, default=()
         Classes whose `guarantee_` and `protects_rows` are trusted in addition to the classes of skdp, without their
         subclasses.
-    title, purpose : str, default=""
-        Name of the release, and its intended use, for a statement that is filed.
+    title, purpose, contact : str, default=""
+        Name of the release, its intended use, and a person who answers questions, for a statement that is filed.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def privacy_statement(
     >>> [step.guarantee.epsilon for step in privacy_statement(scaled).steps]
     [0.1]
     """
-    texts: dict[str, Any] = {"title": title, "purpose": purpose}
+    texts: dict[str, Any] = {"title": title, "purpose": purpose, "contact": contact}
     for name, text in texts.items():
         check_type(name, text, str, "a str")
     if isinstance(estimator, PrivacyLedger):
@@ -341,7 +341,9 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         steps.append(StatedStep(name, together))
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
     total = fixed = None
-    notes = [_format_spending(ledger), *_LEDGER_NOTES]
+    kinds = {"", account.relation, *account.numbers()}
+    notes = [_format_spending(ledger)]
+    notes += [text for kind, text in _LEDGER_NOTES.items() if kind in kinds]
     if steps:
         fixed = add_guarantees(releases)
         total = replace(fixed, **_describe_spending(account))
