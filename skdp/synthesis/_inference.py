@@ -301,7 +301,7 @@ class _Analysis:
                 axis.shape.levels, len(axis.shape.cells)
             )
             total += float(weights @ counts[:n_cells])
-            variance += float(weights @ covariance[:n_cells, :n_cells] @ weights)
+            variance += covariance[:n_cells].variance_of(weights)
         squares = float((influence**2 * self.cells.proportions).sum())
         return total / self.n_rows, variance / self.n_rows**2 + squares / self.n_rows
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from skdp.synthesis.measure._private_counts import PrivateCells
 from skdp.synthesis.measure._rules import find_ends
 from skdp.synthesis.measure._tails import fit_tails
 from skdp.synthesis.model import (
+    Covariance,
     Marginal,
     combine_levels,
     estimate_counts,
@@ -311,8 +312,8 @@ class CellCounts:
 
     counts: Floats
     """(n_cells,)."""
-    covariance: Floats
-    """The covariance of the errors of counts; shape (n_cells, n_cells)."""
+    covariance: Covariance
+    """The covariance of the errors of counts."""
     edges: Floats
     """(n_cells + 1,), divided by a power of 2."""
     widths: Floats
@@ -333,7 +334,7 @@ class CellCounts:
         # The last code may be missing, which is no number.
         n_cells = len(fine.edges) - 1
         counts = counts[:n_cells]
-        covariance = covariance[:n_cells, :n_cells]
+        covariance = covariance[:n_cells]
         widths = Steps.of(fine).n_values
         # A single real number has no width.
         widths = np.where(find_points(fine), MIN_PROPORTION * widths.sum(), widths)
@@ -346,16 +347,17 @@ class CellCounts:
         widths = np.ldexp(widths, -math.frexp(widths.max())[1])
         return cls(counts, covariance, edges, widths, clear)
 
-    def part(self, start: int, stop: int) -> CellCounts:
-        """Return the counts of the cells from `start` to `stop` (excluded)."""
-        cells = slice(start, stop)
-        return CellCounts(
-            self.counts[cells],
-            self.covariance[cells, cells],
-            self.edges[start : stop + 1],
-            self.widths[cells],
-            self.clear_std_errors,
-        )
+    @cached_property
+    def _sums(self) -> tuple[Floats, Covariance]:
+        """The sums of the first counts, and their covariance; each of n_cells + 1 sums."""
+        return np.append(0.0, self.counts.cumsum()), self.covariance.accumulate()
+
+    def _sum_blocks(self, edges: Indices) -> tuple[Floats, Floats]:
+        """Return the counts of blocks of cells between `edges`, and their standard errors; of shape (n_blocks,)."""
+        counts, sums = self._sums
+        factors = np.diff(sums.factors[edges], axis=0)
+        variances = np.diff(sums.diagonal[edges]) - np.square(factors).sum(axis=1)
+        return np.diff(counts[edges]), np.sqrt(np.maximum(variances, 0.0))
 
     def estimate_proportions(self, starts: Indices) -> tuple[Floats, int, int]:
         """Return the proportion of each cell, and the first cell and the end of the cells between both tails.
@@ -364,9 +366,9 @@ class CellCounts:
         follow the counts of bins that clearly exceed their noise, the counts of cells within them, and fitted
         distributions in the tails.
         """
-        bins = [self.part(*cells) for cells in itertools.pairwise(starts)]
-        sums, std_errors = _sum_blocks(bins)
-        within = np.concatenate([part.divide() for part in bins])
+        sums, std_errors = self._sum_blocks(starts)
+        bins = itertools.pairwise(starts.tolist())
+        within = np.concatenate([self.divide(*cells) for cells in bins])
         # Every cell has a positive proportion, because a row may still have the bin of
         # these cells.
         within = within + MIN_PROPORTION * self.widths / self.widths.sum()
@@ -382,27 +384,28 @@ class CellCounts:
         proportions = proportions + MIN_PROPORTION**2 * within
         return proportions / proportions.sum(), first, stop
 
-    def divide(self) -> Floats:
-        """Return the proportion of each cell among these cells; shape (n_cells,).
+    def divide(self, start: int, stop: int) -> Floats:
+        """Return the proportion of each cell among the cells from `start` to `stop` (excluded); shape (n_cells,).
 
         Cells are divided into `N_BRANCHES` blocks by their counts, and each block in the same way. Blocks whose counts
         do not clearly exceed the noise get proportions by their widths, or none.
         """
-        size = self.counts.size
+        size = stop - start
         if size <= 1:
             return np.ones(size)
-        stops = _cut_evenly(size)
-        blocks = [self.part(*cells) for cells in itertools.pairwise(stops)]
-        sums, std_errors = _sum_blocks(blocks)
-        widths = np.array([block.widths.sum() for block in blocks])
-        limits = np.where(np.diff(stops) > 1, CLEAR_STD_ERRORS, self.clear_std_errors)
-        is_clear = sums >= limits * std_errors
+        edges = start + _cut_evenly(size)
+        sums, std_errors = self._sum_blocks(edges)
+        all_widths = self.widths[start:stop]
+        width = float(all_widths.sum())
         # If no block differs clearly from its proportion of the width, blocks that are clear
         # by chance would take the records of the others.
-        even = sums.sum() * widths / widths.sum()
+        widths = np.add.reduceat(all_widths, edges[:-1] - start)
+        even = sums.sum() * widths / width
+        limits = np.where(np.diff(edges) > 1, CLEAR_STD_ERRORS, self.clear_std_errors)
+        is_clear = sums >= limits * std_errors
         is_uneven = np.abs(sums - even) >= CLEAR_STD_ERRORS * std_errors
         if not (is_clear.any() and is_uneven.any()):
-            return self.widths / self.widths.sum()
+            return all_widths / width
         # Unclear blocks between or next to clear blocks divide their joint count.
         proportions = np.where(is_clear, sums, 0.0)
         is_open = ~is_clear
@@ -413,13 +416,18 @@ class CellCounts:
         margin = CLEAR_STD_ERRORS * float((std_errors[~is_clear] ** 2).sum() ** 0.5)
         open_width = widths[is_open].sum()
         # If all open blocks are single numbers, noise would become a frequent number.
-        if rest > margin and open_width > widths.sum() / 10:
+        if rest > margin and open_width > width / 10:
             proportions[is_open] = rest * widths[is_open] / open_width
         proportions /= proportions.sum()
         parts = []
-        for block, proportion in zip(blocks, proportions, strict=True):
-            is_zero = proportion == 0
-            parts.append(0 * block.counts if is_zero else proportion * block.divide())
+        for cells, proportion in zip(
+            itertools.pairwise(edges.tolist()), proportions.tolist(), strict=True
+        ):
+            parts.append(
+                proportion * self.divide(*cells)
+                if proportion
+                else np.zeros(cells[1] - cells[0])
+            )
         return np.concatenate(parts)
 
 
@@ -427,15 +435,6 @@ class CellCounts:
 def _cut_evenly(size: int) -> Indices:
     """Cut cells into at most `N_BRANCHES` blocks of about equal size; return the first cells and the end."""
     return np.unique(np.linspace(0, size, N_BRANCHES + 1).astype(int))
-
-
-def _sum_blocks(
-    blocks: Sequence[CellCounts],
-) -> tuple[Floats, Floats]:
-    """Return the counts of blocks of cells, and their standard errors; each of shape (n_blocks,)."""
-    sums = np.array([block.counts.sum() for block in blocks])
-    variances = np.array([block.covariance.sum() for block in blocks])
-    return sums, np.sqrt(np.maximum(variances, 0.0))
 
 
 def _cut(proportions: Floats, max_bins: int) -> list[int]:

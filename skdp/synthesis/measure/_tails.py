@@ -9,6 +9,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
 from skdp._arrays import Floats, Indices, Mask
+from skdp.synthesis.model import Covariance
 
 # A few records far from the middle of a column decide on its mean and its standard
 # deviation, and their counts are mostly noise. Beyond the last clear proportion, records
@@ -37,7 +38,7 @@ TINY = 1e-18
 
 
 def fit_tails(
-    proportions: Floats, edges: Floats, counts: Floats, covariance: Floats
+    proportions: Floats, edges: Floats, counts: Floats, covariance: Covariance
 ) -> tuple[Floats, int, int]:
     """Replace the proportions of cells in both tails by fitted distributions; also return the cells between the tails.
 
@@ -46,13 +47,13 @@ def fit_tails(
     and end before the second one.
     """
     upper, stop = _fit_upper(proportions, edges, counts, covariance)
-    mirrored = covariance[::-1, ::-1]
+    mirrored = covariance[::-1]
     lower, start = _fit_upper(upper[::-1], -edges[::-1], counts[::-1], mirrored)
     return lower[::-1], counts.size - start, stop
 
 
 def _fit_upper(
-    proportions: Floats, edges: Floats, counts: Floats, covariance: Floats
+    proportions: Floats, edges: Floats, counts: Floats, covariance: Covariance
 ) -> tuple[Floats, int]:
     """Replace the proportions of cells in the upper tail; also return the first of these cells.
 
@@ -89,27 +90,36 @@ class _Side:
     """The edges of all cells, ascending; shape (n_cells + 1,)."""
     beyond: Floats
     """The noisy proportion of records beyond the lower edge of each cell; shape (n_cells,)."""
-    covariance: Floats
-    """The covariance of the errors of `beyond`; shape (n_cells, n_cells)."""
+    sums: Covariance
+    """The errors of `beyond`, as sums of the diagonal and of the factors of the errors of cells."""
     middle: int
     """The index of the cell with the median."""
 
     @classmethod
-    def of(cls, edges: Floats, counts: Floats, covariance: Floats) -> _Side:
+    def of(cls, edges: Floats, counts: Floats, covariance: Covariance) -> _Side:
         """Compute the proportions of records beyond each edge, and their covariance.
 
         `counts` are the noisy counts of the cells between `edges`, and `covariance` is their covariance.
         """
         total = max(1.0, float(counts.sum()))
         beyond = counts[::-1].cumsum()[::-1] / total
-        sums = covariance[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
+        diagonal = covariance.diagonal[::-1].cumsum()[::-1] / total**2
+        factors = covariance.factors[::-1].cumsum(axis=0)[::-1] / total
         middle = max(0, int(np.argmax(beyond < 0.5)) - 1)
-        return cls(edges, beyond, sums / total**2, middle)
+        return cls(edges, beyond, Covariance(diagonal, factors), middle)
 
     @property
     def errors(self) -> Floats:
         """The standard errors of the proportions `beyond`; shape (n_cells,)."""
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        variances = self.sums.diagonal - np.square(self.sums.factors).sum(axis=1)
+        return np.sqrt(np.maximum(variances, 0.0))
+
+    def find_covariance(self, cells: Indices | slice) -> Floats:
+        """Return the covariance of the errors of `beyond` of some cells."""
+        diagonal, factors = self.sums.diagonal[cells], self.sums.factors[cells]
+        # The sums of two cells share the summands of the smaller sum.
+        shared = np.minimum.outer(diagonal, diagonal)
+        return np.asarray(shared - factors @ factors.T + TINY * np.eye(diagonal.size))
 
     @property
     def is_clear(self) -> Mask:
@@ -179,7 +189,7 @@ class _Side:
         )
         scores = relative / np.maximum(powers, 1e-9)[:, np.newaxis]
         scores = firsts[:, np.newaxis] + slopes[:, np.newaxis] * scores
-        noise = self.covariance[np.ix_(cells, cells)] + TINY * np.eye(cells.size)
+        noise = self.find_covariance(cells)
         n_body = body.size
         noise[:n_body, :n_body] += _walk(self.beyond[body], self.beyond[start])
         residuals = (ndtr(-scores) - self.beyond[cells]).T
@@ -202,7 +212,7 @@ class _Side:
         This is the mean of a Gaussian process around `expected`, given the noisy proportions.
         """
         walk = _walk(expected, expected[0])
-        noise = self.covariance[start:, start:] + TINY * np.eye(expected.size)
+        noise = self.find_covariance(slice(start, None))
         residuals = self.beyond[start:] - expected
         beyond = expected + walk @ np.linalg.solve(walk + noise, residuals)
         return np.minimum.accumulate(np.maximum(beyond, 0.0))

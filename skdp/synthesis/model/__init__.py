@@ -15,6 +15,7 @@ from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalMod
 from skdp.synthesis.model._junction_tree import Elimination as Elimination
 from skdp.synthesis.model._junction_tree import JunctionTree as JunctionTree
 from skdp.synthesis.model._tables import Clique as Clique
+from skdp.synthesis.model._tables import Covariance as Covariance
 from skdp.synthesis.model._tables import Marginal as Marginal
 from skdp.synthesis.model._tables import ValueGroups as ValueGroups
 from skdp.synthesis.model._tables import combine_levels as combine_levels

@@ -226,15 +226,42 @@ def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:
     return max(1.0, mean), float(weights.sum() ** -0.5)
 
 
-def combine_levels(levels: Sequence[Marginal], size: int) -> tuple[Floats, Floats]:
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """The covariance of errors of counts: a diagonal matrix minus `factors` times their transpose."""
+
+    diagonal: Floats
+    """(n_counts,)."""
+    factors: Floats
+    """(n_counts, n_factors)."""
+
+    def __getitem__(self, counts: slice) -> Covariance:
+        return Covariance(self.diagonal[counts], self.factors[counts])
+
+    def variance_of(self, weights: Floats) -> float:
+        """Return the variance of a weighted sum of the counts."""
+        products = weights @ self.factors
+        return float(weights**2 @ self.diagonal - products @ products)
+
+    def accumulate(self) -> Covariance:
+        """Return the sums of the diagonal and of the factors of the first counts; each of n_counts + 1 sums."""
+        diagonal = np.append(0.0, self.diagonal.cumsum())
+        return Covariance(
+            diagonal, np.pad(self.factors.cumsum(axis=0), ((1, 0), (0, 0)))
+        )
+
+
+def combine_levels(levels: Sequence[Marginal], size: int) -> tuple[Floats, Covariance]:
     """Combine counts of the values of a column and of groups of its values, by weighted least squares.
 
-    One of the levels counts each of the `size` values. Return the counts and their covariance: (size,), (size, size).
+    One of the levels counts each of the `size` values. Return the counts and their covariance.
     """
     # The best linear unbiased estimate.
     equations = _NormalEquations(levels, size)
-    covariance = equations.solve(np.ones(size, bool), np.eye(size))
-    return covariance @ equations.weighted, equations.unit**2 * covariance
+    covariance = equations.invert(np.ones(size, bool))
+    counts = _multiply(covariance, equations.weighted)
+    unit = equations.unit
+    return counts, Covariance(unit**2 * covariance.diagonal, unit * covariance.factors)
 
 
 def combine_nonnegative_levels(
@@ -250,7 +277,7 @@ def combine_nonnegative_levels(
     counts = np.where(is_free, 0.0, known)
     while True:
         rest = equations.weighted - equations.group @ (equations.group.T @ counts)
-        free = equations.solve(is_free, rest[is_free])
+        free = _multiply(equations.invert(is_free), rest[is_free])
         is_negative = free < 0
         if not is_negative.any():
             counts[is_free] = free
@@ -258,33 +285,39 @@ def combine_nonnegative_levels(
         is_free[is_free] = ~is_negative
 
 
+def _multiply(covariance: Covariance, right: Floats) -> Floats:
+    """Multiply a matrix by a vector."""
+    factors = covariance.factors
+    return np.asarray(covariance.diagonal * right - factors @ (factors.T @ right))
+
+
 class _NormalEquations:
     """Weighted least squares of the counts of values, given counts of values and of groups of values."""
 
-    # Precisions add up. Counts of single values add `diagonal` times the identity matrix;
-    # counts of groups add B B^T, with a column of B for each group.
+    # Precisions add up. Counts of single values add to the `diagonal`; counts of larger
+    # groups add B B^T, with a column of B for each group.
 
     def __init__(self, levels: Sequence[Marginal], size: int) -> None:
         self.unit = min(level.std_error for level in levels)
         self.weighted = np.zeros(size)
-        self._diagonal = 0.0
+        self._diagonal = np.zeros(size)
         groups = [np.zeros((size, 0))]
         for level in levels:
             members = level.groups_of(level.clique[0])
             members = np.arange(size) if members is None else members
             weight = (self.unit / level.std_error) ** 2
             self.weighted += weight * level.counts[members]
-            if level.counts.size == size:
-                self._diagonal += weight
-            else:
-                is_member = np.equal.outer(members, np.arange(level.counts.size))
-                groups.append(math.sqrt(weight) * is_member)
+            n_members = np.bincount(members)
+            self._diagonal[n_members[members] == 1] += weight
+            is_member = np.equal.outer(members, np.flatnonzero(n_members > 1))
+            groups.append(math.sqrt(weight) * is_member)
         self.group = np.hstack(groups)
 
-    def solve(self, is_free: Mask, right: Floats) -> Floats:
-        """Solve the equations of the free values, with counts of 0 for all others; `right` has the free values only."""
+    def invert(self, is_free: Mask) -> Covariance:
+        """Return the inverse of the matrix of the free values, with counts of 0 for all others."""
         # Woodbury's identity, because there are fewer groups than values.
+        diagonal = 1 / self._diagonal[is_free]
         group = self.group[is_free]
-        inner = self._diagonal * np.eye(group.shape[1]) + group.T @ group
-        reduction = group @ np.linalg.solve(inner, group.T @ right)
-        return (right - reduction) / self._diagonal
+        scaled = diagonal[:, np.newaxis] * group
+        root = np.linalg.cholesky(np.eye(group.shape[1]) + group.T @ scaled)
+        return Covariance(diagonal, np.linalg.solve(root, scaled.T).T)
