@@ -129,10 +129,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         text = str(error)
         if getattr(options, "guess", None) is not None:
             text = text.replace("`epsilon`", "`guess`")
-        text = text.replace(
-            "Increase `delta=` of PrivacyLedger, or decrease `delta=` of the estimator.",
-            "Decrease --delta, or use a ledger in a new file with a larger --budget-delta.",
-        )
+        if error.remedy:
+            remedy = "Decrease --delta, or use a ledger in a new file with a larger --budget-delta."
+            text = text.replace(error.remedy, remedy)
         text = (
             f"ledger {options.ledger}: {text} --budget and --budget-delta, or "
             "--budget-guess, are the budget of a new ledger."

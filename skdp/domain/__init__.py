@@ -3,7 +3,9 @@
 from skdp.domain._attributes import DEFAULT_BINS as DEFAULT_BINS
 from skdp.domain._attributes import MAX_OPEN_END as MAX_OPEN_END
 from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
+from skdp.domain._attributes import OTHER as OTHER
 from skdp.domain._attributes import Categories, Interval
+from skdp.domain._attributes import FoundCategories as FoundCategories
 from skdp.domain._attributes import Release as Release
 from skdp.domain._attributes import close_interval as close_interval
 from skdp.domain._attributes import drop_bins as drop_bins
@@ -11,7 +13,9 @@ from skdp.domain._attributes import dtype_of_attribute as dtype_of_attribute
 from skdp.domain._attributes import find_decoder as find_decoder
 from skdp.domain._attributes import has_single_values as has_single_values
 from skdp.domain._attributes import name_column_in_errors as name_column_in_errors
+from skdp.domain._attributes import read_texts as read_texts
 from skdp.domain._attributes import replace_type as replace_type
+from skdp.domain._attributes import to_text as to_text
 from skdp.domain._attributes import type_of_attribute as type_of_attribute
 from skdp.domain._attributes import widen_interval as widen_interval
 from skdp.domain._bins import MAX_WHOLE_NUMBER as MAX_WHOLE_NUMBER
@@ -29,9 +33,5 @@ from skdp.domain._domain import check_closed as check_closed
 from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import guarantee_fields as guarantee_fields
 from skdp.domain._expressions import Expression as Expression
-from skdp.domain._found_categories import OTHER as OTHER
-from skdp.domain._found_categories import FoundCategories as FoundCategories
-from skdp.domain._found_categories import read_texts as read_texts
-from skdp.domain._found_categories import to_text as to_text
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -19,6 +19,7 @@ from skdp._arrays import Codes, Mask
 from skdp._json import value_from_json, value_to_json
 from skdp.domain._attributes import (
     Categories,
+    FoundCategories,
     Interval,
     Release,
     find_decoder,
@@ -34,7 +35,6 @@ from skdp.domain._expressions import (
     parse_constraints,
     parse_derived,
 )
-from skdp.domain._found_categories import FoundCategories
 from skdp.domain._toml import parse_toml, write_toml
 from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.randomness import check_type

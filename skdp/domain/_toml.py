@@ -13,12 +13,12 @@ import pandas as pd
 from skdp._json import MAX_FILE_BYTES, check_version
 from skdp.domain._attributes import (
     Categories,
+    FoundCategories,
     Interval,
     check_file_bins,
     describe_interval,
     name_column_in_errors,
 )
-from skdp.domain._found_categories import FoundCategories
 from skdp.randomness import check_type
 from skdp.tables import (
     drop_missing,

@@ -24,8 +24,12 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
 from skdp.local.protocol._count_estimation import SampledCounts as SampledCounts
-from skdp.local.protocol._debias import check_sample_weight as check_sample_weight
-from skdp.local.protocol._debias import reject_column_name as reject_column_name
+from skdp.local.protocol._count_estimation import (
+    check_sample_weight as check_sample_weight,
+)
+from skdp.local.protocol._count_estimation import (
+    reject_column_name as reject_column_name,
+)
 from skdp.local.protocol._fields import CategoryField as CategoryField
 from skdp.local.protocol._fields import Field
 from skdp.local.protocol._protocol import ReportProtocol

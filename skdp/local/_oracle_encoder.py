@@ -28,8 +28,8 @@ from skdp.local.protocol._count_estimation import (
     InferenceTarget,
     SampledCounts,
     check_columns,
+    estimate_joint_counts,
 )
-from skdp.local.protocol._debias import estimate_joint_counts
 from skdp.local.protocol._fields import (
     CategoryField,
     ValueField,

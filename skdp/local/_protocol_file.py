@@ -29,8 +29,8 @@ from skdp.domain import (
     guarantee_fields,
 )
 from skdp.local._memo import SecretKey
-from skdp.local.protocol._fields import Reports
 from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._report_columns import Reports
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 from skdp.tables import get_protocol_text
 

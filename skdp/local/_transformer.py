@@ -42,14 +42,15 @@ from skdp.local._protocol_file import (
     transformer_from_text,
 )
 from skdp.local._tally import ReportTally, check_tally
-from skdp.local.protocol._count_estimation import InferenceTarget, estimate_counts
-from skdp.local.protocol._debias import (
+from skdp.local.protocol._count_estimation import (
+    InferenceTarget,
     check_sample_weight,
     debias_reports,
+    estimate_counts,
     estimate_weighted_frequencies,
 )
-from skdp.local.protocol._fields import Reports
 from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._report_columns import Reports
 from skdp.pages import warn
 from skdp.privacy import (
     PrivacyGuarantee,

@@ -6,8 +6,8 @@ from skdp.oracles._choice import ORACLES as ORACLES
 from skdp.oracles._choice import choose_oracle as choose_oracle
 from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._numeric_mechanisms import NumericMechanism
+from skdp.oracles._numeric_mechanisms import Optimal as Optimal
 from skdp.oracles._numeric_mechanisms import SquareWave as SquareWave
-from skdp.oracles._optimal_mechanism import Optimal as Optimal
 from skdp.oracles._oracle import POSTPROCESSORS as POSTPROCESSORS
 from skdp.oracles._oracle import (
     FrequencyOracle,

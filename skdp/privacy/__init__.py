@@ -28,7 +28,7 @@ from skdp.privacy.guarantees._losses import exponential_loss as exponential_loss
 from skdp.privacy.guarantees._losses import gaussian_loss as gaussian_loss
 from skdp.privacy.guarantees._losses import laplace_loss as laplace_loss
 from skdp.privacy.guarantees._losses import pure_mu as pure_mu
-from skdp.privacy.guarantees._report_pair import ReportPair as ReportPair
+from skdp.privacy.guarantees._shuffled import ReportPair as ReportPair
 from skdp.privacy.guarantees._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy.ledger._book import BudgetExceeded
 from skdp.privacy.ledger._division import divide_epsilon as divide_epsilon

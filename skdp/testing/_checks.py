@@ -28,15 +28,16 @@ from skdp.privacy import (
     parse_budget,
     privacy_statement,
 )
-from skdp.testing._recording import RecordingLedger, record_random_bytes
 from skdp.testing._replay import replay_release
 from skdp.testing._subject import (
     SECRET_NUMBER,
     SECRET_TEXT,
     Curator,
+    RecordingLedger,
     Subject,
     hash_value,
     list_fitted_attributes,
+    record_random_bytes,
     require,
 )
 

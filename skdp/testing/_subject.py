@@ -5,9 +5,12 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partialmethod
 from numbers import Real
 from typing import Any
 from unittest import SkipTest
+from unittest.mock import patch
 
 import joblib
 import numpy as np
@@ -17,9 +20,9 @@ from sklearn.base import clone
 from skdp._arrays import Indices
 from skdp.base import split_if_supervised
 from skdp.domain import Categories, Interval
-from skdp.privacy import Mu, PrivacyGuarantee, Rho
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
+from skdp.randomness import SecureSource, SeededSource
 from skdp.tables import is_frame, is_missing, to_object_list, wrap_table
-from skdp.testing._recording import record_random_bytes
 
 # Values that must occur in no output.
 SECRET_TEXT = "s3cr3t"
@@ -336,3 +339,52 @@ def read_columns(output: Any) -> ValueLists:
         values = to_object_list(column)
         columns[name] = [None if is_missing(value) else value for value in values]
     return columns
+
+
+@contextmanager
+def record_random_bytes() -> Iterator[bytearray]:
+    """Collect the random bytes that `skdp.randomness` draws in a `with` block."""
+    collected = bytearray()
+    with ExitStack() as stack:
+        # Estimators draw random bits by the method `bytes` of these classes.
+        for source in (SecureSource, SeededSource):
+            recorded = partialmethod(_record_draw, source.bytes, collected)
+            stack.enter_context(patch.object(source, "bytes", recorded))
+        yield collected
+
+
+def _record_draw(source: Any, draw: Any, collected: bytearray, size: int) -> Any:
+    """Draw bytes from a source with its original method, and collect them."""
+    drawn = draw(source, size)
+    collected += drawn.tobytes()
+    return drawn
+
+
+class RecordingLedger(PrivacyLedger):
+    """Ledger that logs each charge with the number of random bytes drawn before it.
+
+    Its budget covers `n_releases` releases with a guarantee.
+    """
+
+    def __init__(
+        self, guarantee: PrivacyGuarantee, n_releases: float, drawn: bytearray
+    ) -> None:
+        """Make a ledger whose budget is about `n_releases` releases with a guarantee.
+
+        `drawn` are the random bytes that have been drawn; `log` has each charge with their number at this time.
+        """
+        # A guarantee of some columns requires a ledger of these columns.
+        scope: dict[str, Any] = {}
+        if guarantee.relation == "replace_values":
+            scope = {"relation": guarantee.relation, "columns": guarantee.scope}
+        # A ledger rounds sums up, so the budget is slightly larger than the releases.
+        epsilon = (n_releases + 0.01) * max(guarantee.epsilon, 1e-9)
+        delta = min(0.5, (n_releases + 1) * guarantee.delta)
+        super().__init__(epsilon=epsilon, delta=delta, **scope)
+        self.drawn = drawn
+        self.log: list[tuple[PrivacyGuarantee, int]] = []
+
+    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        """Charge a guarantee and log it."""
+        super().charge(guarantee, what)
+        self.log.append((guarantee, len(self.drawn)))

@@ -41,10 +41,6 @@ from skdp.tables import ColumnError, to_dates
 # Encoded true values: one array per column, with numbers or objects of the type bytes.
 ColumnCodes = list[NDArray[Any]]
 
-# Reports: one array per field, with one row per record. If fields are sampled, the last
-# array is the boolean mask of the reported fields, of shape (n_records, n_fields).
-Reports = list[NDArray[Any]]
-
 # Exact probability of each report (a column) given each true value (a row).
 Channel = Sequence[Sequence[Fraction]]
 

@@ -26,10 +26,10 @@ from skdp.local.protocol._fields import (
     Field,
     OracleField,
     Randomness,
-    Reports,
 )
 from skdp.local.protocol._report_columns import (
     SAMPLED,
+    Reports,
     concat_columns,
     parse_report_table,
     parse_sampled_indices,

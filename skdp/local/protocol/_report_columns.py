@@ -21,6 +21,10 @@ from skdp.tables import Table, is_frame, to_objects, type_of_value, wrap_table
 # Column with the index of the field that a record reports, if fields are sampled.
 SAMPLED = "sampled"
 
+# Reports: one array per field, with one row per record. If fields are sampled, the last
+# array is the boolean mask of the reported fields, of shape (n_records, n_fields).
+Reports = list[NDArray[Any]]
+
 # Unsigned integers of 64 bits have at most 20 digits.
 _DIGITS = re.compile(r"[0-9]{1,20}")
 
