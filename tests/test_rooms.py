@@ -169,3 +169,24 @@ def test_each_module_has_a_test_file_of_its_name_or_a_row_of_the_table():
     listed = set().union(*table.values())
     assert listed <= files
     assert files <= listed | {find_tests(path) for path in modules}, "add the file to tests/README.md"
+
+
+def list_split_errors(source):
+    """List the attributes of a module's splits of a budget that are not among their fractions."""
+    names = {}
+    for node in list_nodes(source):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and ast.unparse(node.value.func) == "Split"
+        ):
+            keywords = {keyword.arg: keyword.value for keyword in node.value.keywords}
+            names[node.targets[0].id] = {keywords.pop("rest").value, *keywords}
+    read = [node for node in list_nodes(source) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    return [ast.unparse(node) for node in read if node.attr not in names.get(node.value.id, [node.attr])]
+
+
+def test_fractions_of_a_split_are_read_by_their_names():
+    assert [error for source in SOURCES.values() for error in list_split_errors(source)] == []
+    source = "A = Split(rest='b', c=x)\nA.b + A.c + A.d"
+    assert list_split_errors(source) == ["A.d"]

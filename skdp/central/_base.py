@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import compress
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -79,10 +79,12 @@ from skdp.privacy import (
 )
 from skdp.randomness import ByteSource, check_size
 from skdp.readers import LargeTable, open_large
-from skdp.tables import Table, nan_to_null
+from skdp.tables import Table, choose_library, nan_to_null
 
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]
+Exact = TypeVar("Exact", covariant=True)
+Sums = TypeVar("Sums")
 
 # Parameters with public facts that a note of method states, beside bounds.
 _METHOD_PARAMETERS = (
@@ -360,11 +362,24 @@ class CentralEstimator(BaseEstimator):
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitInput:
+    """The arguments of `fit` besides the table: arrays, or names of columns, which the table then loses."""
+
+    target: Any = None
+    # None if rows have no weights.
+    weights: Any = None
+    # None if each row is one person.
+    person: Any = None
+
+
+@dataclass(frozen=True)
+class Plan(Generic[Exact]):
     """A checked release before the charge and the draw."""
 
     # The exact statistics and other inputs of `_release`.
-    exact: Any = None
+    exact: Exact
+    # The budget of the release, without the part of a search.
+    budget: PrivacyBudget
     # The noises that are known before the draw.
     noises: tuple[Noise, ...] = ()
     # Name of the mechanism; by default, the name of the first noise.
@@ -391,7 +406,7 @@ class Plan:
             return tuple(noise.loss for noise in self.noises)
         return self.losses
 
-    def after(self, search: LimitSearch) -> Plan:
+    def after(self, search: LimitSearch) -> Plan[Exact]:
         """Return the plan of a release after a search of limits, for the charge."""
         losses = self.stated_losses
         if losses:
@@ -399,7 +414,7 @@ class Plan:
         mechanism = f"{search.mechanism}; {self.stated_mechanism}"
         return replace(self, losses=losses, mechanism=mechanism)
 
-    def after_categories(self, search: CategorySearch) -> Plan:
+    def after_categories(self, search: CategorySearch) -> Plan[Exact]:
         """Return the plan of a release after a search of categories, for the charge."""
         mechanism = search.mechanism
         if not self.free:
@@ -409,13 +424,8 @@ class Plan:
             self, losses=(), delta=search.delta, mechanism=mechanism, free=False
         )
 
-    @classmethod
-    def from_quantiles(cls, quantiles: QuantilePlan) -> Plan:
-        """Plan the release of quantiles of columns."""
-        return cls(quantiles, mechanism=quantiles.mechanism, losses=quantiles.losses)
-
-    @classmethod
-    def from_gaussian(cls, exact: Any, budget: PrivacyBudget, mechanism: str) -> Plan:
+    @staticmethod
+    def from_gaussian(exact: Sums, budget: PrivacyBudget, mechanism: str) -> Plan[Sums]:
         """Plan several measurements with Gaussian noise, whose squares of mu add up to the square of the budget.
 
         `exact` contains the exact statistics. `_release` gives each of them a fraction of the budget.
@@ -423,7 +433,14 @@ class Plan:
         losses: tuple[Loss, ...] = ()
         if budget.kind == "rho":
             losses = (Noise.gaussian(budget.mu_squared).loss,)
-        return cls(exact, mechanism=f"{mechanism}, rounded Gaussian", losses=losses)
+        name = f"{mechanism}, rounded Gaussian"
+        return Plan(exact, budget, mechanism=name, losses=losses)
+
+    @staticmethod
+    def from_quantiles(quantiles: QuantilePlan) -> Plan[QuantilePlan]:
+        """Plan the release of quantiles of columns."""
+        mechanism, losses = quantiles.mechanism, quantiles.losses
+        return Plan(quantiles, quantiles.budget, mechanism=mechanism, losses=losses)
 
 
 class CentralStatistic(CentralEstimator):
@@ -431,6 +448,7 @@ class CentralStatistic(CentralEstimator):
 
     bounds: Any = None
     handle_unknown: str = "error"
+    max_weight: float | None = None
 
     # True if `fit` reads the rows several times, which requires them in memory.
     _requires_rows: ClassVar[bool] = False
@@ -496,21 +514,21 @@ class CentralStatistic(CentralEstimator):
         UserWarning
             If a statistic is not released or is smaller than its noise, or if a numeric column has dtype object.
         """
-        return self._fit(X, None, person)
+        return self._fit(X, FitInput(person=person))
 
-    def _fit(self, X: Any, y: Any, person: Any) -> Self:
+    def _fit(self, X: Any, given: FitInput) -> Self:
         """Read the table, plan the release, charge the ledger, and release, in this order.
 
-        All errors are raised before the charge. `person` has the person of each row; None if each row is one person.
+        All errors are raised before the charge.
         """
         # Read.
         max_rows = check_size(
             self.max_rows_per_person, name="max_rows_per_person", min_val=1
         )
         budget = replace(
-            self._check_budget(), rows=max_rows, by_person=person is not None
+            self._check_budget(), rows=max_rows, by_person=given.person is not None
         )
-        rows = self._read(X, y, person, max_rows)
+        rows = self._read(X, given, max_rows)
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
 
         # Plan.
@@ -554,11 +572,11 @@ class CentralStatistic(CentralEstimator):
                 warnings.simplefilter("ignore")  # the first plan has warned
                 plan = self._replan(plan, rows, search or categories, limits)
         del rows, selected  # the plan has the integers that the release requires
-        self._release(plan, source)
         if limits is None:
             self.__dict__.pop("bounds_", None)  # of an earlier fit
         else:
             self.bounds_ = limits
+        self._release(plan, source)
         return self
 
     def _plan_categories(
@@ -636,32 +654,30 @@ class CentralStatistic(CentralEstimator):
             facts["bounds"] = format_ranges(bounded, limits, self._time_columns)
         return facts
 
-    def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
-        """Read the columns of a table, with at most `max_rows` random rows of each person.
+    def _read(self, X: Any, given: FitInput, max_rows: int) -> Batches:
+        """Read the columns of a table, the target and the weights, with at most `max_rows` random rows of each person.
 
-        `person` has the person of each row, or is the name of a column; None keeps all rows.
+        The target and the weights are the last columns if there are any.
         """
         large = open_large(X) if self._requires_rows else None
         if large is not None:
             X = large.load()
-            # Linear models pass the target with its weights, which may be a column, too.
-            target, *weights = y if isinstance(y, tuple) else (y,)
-            if target is not None:
-                X, target = without_column(X, target, "y")
-            y = (target, *weights) if weights else target
-
-        return read_private_rows(
+            if given.target is not None:
+                X, target = without_column(X, given.target, "y")
+                given = replace(given, target=target)
+        rows = read_private_rows(
             X,
-            person,
+            given.person,
             max_rows,
             self.random_state,
-            partial(self._read_columns, y=y),
+            partial(self._read_columns, given=given),
             counts_persons=self._releases_exclusions,
         )
+        return replace(rows, is_weighted=given.weights is not None)
 
     def _charge_plan(
         self,
-        plan: Plan,
+        plan: Plan[Any],
         budget: PrivacyBudget,
         names: tuple[Any, ...],
         method: Mapping[str, Any],
@@ -692,8 +708,15 @@ class CentralStatistic(CentralEstimator):
             method=method,
         )
 
-    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        """Read the columns of X, and the target if there is one. `large` is the table in an engine."""
+    def _read_columns(self, X: Any, given: FitInput, large: LargeTable | None) -> Table:
+        """Read the columns of X, the target and the weights. `large` is the table in an engine."""
+        X, weights = split_weights(
+            X, given.weights, self.max_weight, is_large=large is not None
+        )
+        return append_weights(self._read_features(X, given.target, large), weights)
+
+    def _read_features(self, X: Any, target: Any, large: LargeTable | None) -> Table:
+        """Read the columns of X, and the target if the estimator has one."""
         return self._read_table(X)
 
     def _choose_budget(self, budget: PrivacyBudget, rows: Batches) -> PrivacyBudget:
@@ -715,7 +738,7 @@ class CentralStatistic(CentralEstimator):
 
     def _select_bounded(self, rows: Batches) -> Batches:
         """Select the columns for which bounds are declared."""
-        return rows
+        return rows.features if rows.is_weighted else rows
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         """Return the declared bounds of columns; None if they need none."""
@@ -723,15 +746,17 @@ class CentralStatistic(CentralEstimator):
             return parse_ends(None, names)
         return self.bounds
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan[Any]:
         """Check the parameters and the table, and compute exact statistics; all errors are raised here."""
         raise NotImplementedError
 
-    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
+    def _replan(
+        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Any
+    ) -> Plan[Any]:
         """Plan again with the bounds or categories that were found; `plan` has the placeholder."""
         return self._plan(rows, search.rest, bounds)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[Any], source: ByteSource) -> None:
         """Draw noise, and set the fitted attributes."""
         raise NotImplementedError
 
@@ -751,9 +776,6 @@ class WeightedStatistic(CentralStatistic):
 
     # True if columns of dates and durations are read as numbers of days.
     _takes_times: ClassVar[bool] = False
-
-    max_weight: float | None
-    bounds: Any
 
     def _find_sampling_factor(self, design_effect: float | None) -> float:
         """Return the sampling variance of a sum, relative to rows of weight 1 that are drawn at random; 0 if None."""
@@ -812,12 +834,11 @@ class WeightedStatistic(CentralStatistic):
         UserWarning
             If a statistic is not released or is smaller than its noise, or if a numeric column has dtype object.
         """
-        return self._fit(X, sample_weight, person)
+        return self._fit(X, FitInput(weights=sample_weight, person=person))
 
-    def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
-        """Read the columns of a table, with weights last if `y` is not None."""
-        rows = super()._read(X, y, person, max_rows)
-        rows = replace(rows, is_weighted=y is not None)
+    def _read(self, X: Any, given: FitInput, max_rows: int) -> Batches:
+        rows = super()._read(X, given, max_rows)
+        self._library = choose_library(rows.table.native)
         self._times: dict[Any, str] = {}
         if self._takes_times:
             names = [x for x in rows.names if x not in self._key_names]
@@ -840,14 +861,6 @@ class WeightedStatistic(CentralStatistic):
         if self._time_columns and self.bounds is not None:
             return self._bounds_in_days
         return super()._declared_bounds(names)
-
-    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        # `y` has the weights of rows, the last column; None without weights.
-        X, weights = split_weights(X, y, self.max_weight, is_large=large is not None)
-        return append_weights(self._read_table(X), weights)
-
-    def _select_bounded(self, rows: Batches) -> Batches:
-        return rows.features if rows.is_weighted else rows
 
     def _check_max_weight(self, rows: Batches) -> float | None:
         """Check `max_weight`, and return it; None if rows have no weights."""

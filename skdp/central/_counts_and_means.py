@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Indices, Integers
@@ -39,6 +40,7 @@ from skdp.central._ranges import (
 )
 from skdp.central._sums import (
     GRID,
+    GroupSums,
     NoisySums,
     add_sampling,
     list_unknown_deviations,
@@ -69,7 +71,6 @@ from skdp.domain import (
 from skdp.oracles import project_to_simplex
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
 from skdp.randomness import ByteSource
-from skdp.tables import choose_library
 
 Method = Literal["auto", "flat", "hierarchical"]
 
@@ -77,6 +78,19 @@ Method = Literal["auto", "flat", "hierarchical"]
 MAX_CELLS = 1 << 27
 
 _COLUMNS = ("count", "std_error", "lower", "upper")
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """Exact counts of the cells of a domain, and their levels."""
+
+    domain: Domain
+    tree: Hierarchy
+    counts: Integers
+    # The cells in the order of `tree`; None if it is the order of the domain.
+    order: Indices | None
+    # The labels and the first cells of the groups of each level of the parameter `levels`.
+    levels: Mapping[Any, tuple[list[Any], Indices]]
 
 
 class DPHistogram(WeightedStatistic):
@@ -194,7 +208,7 @@ class DPHistogram(WeightedStatistic):
     25655
     """
 
-    _library: str
+    counts_: NDArray[Any]
     _takes_categories = True
     _found_parameter = "domain"
     _finds_limits = True
@@ -258,7 +272,9 @@ class DPHistogram(WeightedStatistic):
         declared = name_declared(names, self.domain)
         return [declared[name].ends for name in names] or None
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[CellCounts]:
         """Plan the counts of a domain with the widest intervals for open ends."""
         return self._plan_cells(rows, budget, self._widen_open(rows))
 
@@ -269,7 +285,9 @@ class DPHistogram(WeightedStatistic):
             closed[name] = widen_interval(interval, bins=DEFAULT_BINS)
         return closed
 
-    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
+    def _replan(
+        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Any
+    ) -> Plan[CellCounts]:
         closed = {}
         intervals = self._find_open(rows).items()
         # Without an open end, there are no bounds.
@@ -294,7 +312,7 @@ class DPHistogram(WeightedStatistic):
 
     def _plan_cells(
         self, rows: Batches, budget: PrivacyBudget, closed: Mapping[Any, Interval]
-    ) -> Plan:
+    ) -> Plan[CellCounts]:
         """Count the cells of the domain, and choose the levels of counts (`Hierarchy`), which share the budget.
 
         `closed` replaces the intervals with an open end; their numbers of bins do not depend on the limits.
@@ -303,12 +321,11 @@ class DPHistogram(WeightedStatistic):
         check_confidence_level(self.confidence_level)
         max_weight = self._check_max_weight(rows)
         domain = self._make_cells(rows, closed)
-        library = choose_library(rows.table.native)
-        if library != "pandas":
+        if self._library != "pandas":
             check_unique_names([*domain.columns, *_COLUMNS])
         method = _choose_method(self.method, domain, has_levels=self.levels is not None)
         order: Indices | None = None
-        levels: dict[Any, Any] = {}
+        levels: dict[Any, tuple[list[Any], Indices]] = {}
         if self.levels is None:
             tree = plan_hierarchy(domain.size, budget, method)
         else:
@@ -317,8 +334,8 @@ class DPHistogram(WeightedStatistic):
                 tree = Hierarchy(domain.size)
         # Labels that a table cannot contain raise an error before the charge.
         for name, (labels, _) in levels.items():
-            make_label_decoders(Domain({name: labels}), library)
-        make_label_decoders(domain, library)
+            make_label_decoders(Domain({name: labels}), self._library)
+        make_label_decoders(domain, self._library)
         n_levels = len(tree.sizes)
         step = 1 if max_weight is None else GRID
         noise = Noise.from_budget(budget / n_levels, step)
@@ -338,26 +355,28 @@ class DPHistogram(WeightedStatistic):
         if order is not None:
             counts = counts[order]
         return Plan(
-            (domain, library, tree, counts, order, levels, max_weight),
+            CellCounts(domain, tree, counts, order, levels),
+            budget,
             (noise,),
             mechanism,
             # One record changes one count of each level by 1.
             (replace(noise.loss, count=n_levels),),
         )
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[CellCounts], source: ByteSource) -> None:
         """Add noise to the counts of all levels, and set the counts of cells that fit them best."""
-        self.domain_, self._library, *exact = plan.exact
-        tree, counts, order, levels, max_weight = exact
+        exact, tree, order = plan.exact, plan.exact.tree, plan.exact.order
+        self.domain_ = exact.domain
         (noise,) = plan.noises
-        noisy = tree.measure(counts, noise, source)
+        noisy = tree.measure(exact.counts, noise, source)
         is_flat = len(tree.sizes) == 1
         self.method_ = "flat" if is_flat else "hierarchical"
         self.branching_ = tree.branching
         std_error = to_float(noise.std)
-        unit = 1.0 if max_weight is None else max_weight / GRID
+        max_weight = self.max_weight
+        unit = 1.0 if max_weight is None else float(max_weight) / GRID
         self.std_error_ = np.sqrt(std_error**2 * tree.cell_variances) * unit
-        estimates = noisy[0] if is_flat else tree.estimate(noisy)
+        estimates: NDArray[Any] = noisy[0] if is_flat else tree.estimate(noisy)
         if max_weight is not None:
             self.counts_ = estimates * unit
         elif is_flat:
@@ -365,7 +384,7 @@ class DPHistogram(WeightedStatistic):
         else:
             self.counts_ = _round_all_ranges(estimates)
         self._levels: dict[Any, tuple[list[Any], Any, Any]] = {}
-        for level, (name, (labels, starts)) in enumerate(levels.items(), 1):
+        for level, (name, (labels, starts)) in enumerate(exact.levels.items(), 1):
             totals = np.add.reduceat(self.counts_, starts)
             if is_flat:
                 variances = np.add.reduceat(tree.cell_variances, starts)
@@ -636,7 +655,9 @@ class DPMean(WeightedStatistic):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[GroupSums]:
         """Compute exact sums and numbers of values of all columns, and one noise for all these numbers."""
         check_confidence_level(self.confidence_level)
         kinds = {self._times.get(name) == DURATION for name in self._times}
@@ -648,13 +669,12 @@ class DPMean(WeightedStatistic):
             )
         max_weight = self._check_max_weight(rows)
         sums = sum_columns(rows, bounds, max_weight=max_weight)
-        exact = sums, choose_library(rows.table.native)
-        return Plan(exact, (Noise.joint(budget, GRID, 2 * len(sums.bounds)),))
+        noise = Noise.joint(budget, GRID, 2 * len(sums.bounds))
+        return Plan(sums, budget, (noise,))
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[GroupSums], source: ByteSource) -> None:
         """Add noise to the sums, and set the means with standard errors and confidence intervals."""
-        (noise,) = plan.noises
-        sums, self._library = plan.exact
+        (noise,), sums = plan.noises, plan.exact
         level = check_confidence_level(self.confidence_level)
         noisy = NoisySums.draw(sums.numbers(), sums.bounds, noise, source)
         estimate = noisy.estimate_means(level)

@@ -42,6 +42,7 @@ from skdp.domain import (
 from skdp.privacy import (
     PrivacyBudget,
     PrivacyLedger,
+    Split,
     check_delta,
     check_epsilon,
     gaussian_loss,
@@ -186,7 +187,7 @@ def discover_domain(
     if not counted:
         return Domain(found)
     plan = _divide_budget(len(types), len(texts), budget, exact_delta)
-    for_numbers, threshold = plan.exact
+    for_numbers, threshold = plan.budget, plan.exact
     (text_noise,) = plan.noises
     search = LimitSearch(
         tuple(types),
@@ -199,7 +200,7 @@ def discover_domain(
         # Whole numbers less than 8 from the center have a cell each.
         cells_per_octave=4,
         # Counts decide which numbers are in the domain.
-        parts=(Fraction(20, 100), Fraction(5, 100), Fraction(75, 100)),
+        parts=Split(rest="counts", windows=Fraction(1, 5), zooms=Fraction(1, 20)),
     )
     number_counts = search.count(rows) if types else []
 
@@ -297,10 +298,10 @@ def _read_number_columns(table: Table, *, types: Mapping[Any, str]) -> list[Floa
 
 def _divide_budget(
     n_numeric: int, n_texts: int, budget: PrivacyBudget, delta: Fraction
-) -> Plan:
+) -> Plan[int]:
     """Divide the budget among the columns of numbers and strings, each of which gets an equal fraction.
 
-    `Plan.exact` are the budget of numbers and the threshold of strings, and the noise is for counts of strings.
+    The plan has the threshold and the noise of counts of strings, and the budget of numbers.
     """
     n_columns = n_numeric + n_texts
     budget = choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
@@ -315,11 +316,11 @@ def _divide_budget(
     if not n_texts:
         delta = Fraction(0) if is_laplace else delta
         loss = budget.loss() if is_laplace else gaussian_loss(budget.mu_squared)
-        return Plan((for_numbers, 0), (noise,), mechanism, (loss,), delta=delta)
+        return Plan(0, for_numbers, (noise,), mechanism, (loss,), delta=delta)
     # Gaussian noise uses the other half of delta, see `choose_noise`.
     threshold_delta = delta if is_laplace else delta / 2
     threshold = find_threshold(noise, budget.rows, n_texts, threshold_delta)
-    return Plan((for_numbers, threshold), (noise,), mechanism, (), delta=delta)
+    return Plan(threshold, for_numbers, (noise,), mechanism, (), delta=delta)
 
 
 def find_number_domains(

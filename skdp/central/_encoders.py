@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from skdp.central.statistics import (
     to_float,
 )
 from skdp.domain import Categories, Domain, DomainLike, Interval
-from skdp.privacy import Mu, PrivacyBudget, PrivacyGuarantee, PrivacyLedger, Rho
+from skdp.privacy import Mu, PrivacyBudget, PrivacyGuarantee, PrivacyLedger, Rho, Split
 from skdp.randomness import ByteSource
 from skdp.tables import Table, to_objects
 
@@ -127,20 +128,25 @@ class DPOneHotEncoder(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan[Domain]:
         """Check the parameters and the declared categories; nothing remains to be measured."""
         if self.drop is not None:
             check_choice("drop", self.drop, ("first",))
-        plan = self._replan(Plan(), rows, None, bounds)
+        plan = self._plan_domain(rows, budget)
         check_unique_names(_list_names(plan.exact.items(), self.drop))
         return plan
 
-    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
+    def _replan(
+        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Any
+    ) -> Plan[Domain]:
+        return self._plan_domain(rows, search.rest)
+
+    def _plan_domain(self, rows: Batches, budget: PrivacyBudget) -> Plan[Domain]:
         declared = rows.add_found(self.categories)
         domain = declared_domain(rows.table, declared, "categories")
-        return Plan(domain, mechanism="declared categories", free=True)
+        return Plan(domain, budget, mechanism="declared categories", free=True)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[Domain], source: ByteSource) -> None:
         """Set the categories."""
         self.domain_ = plan.exact
         values = self.domain_.values()
@@ -210,6 +216,21 @@ def _name_indicators(
             name += "_"
         names[name] = None
     return list(names)
+
+
+# The variance of the target, for shrinkage, is estimated from the sum of its squares.
+TARGET_PARTS = Split(rest="distances", squares=Fraction(1, 20))
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSums:
+    """Exact sums of a target between bounds, in steps of the grid."""
+
+    domain: Domain
+    # The sum of squared positions, divided by `GRID`.
+    sum_of_squares: int
+    # Sums of the distances to both bounds by category; (n_categories of all columns, 2).
+    distances: NDArray[np.object_]
 
 
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
@@ -352,7 +373,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             return None
         return super()._plan_search(names, bounds, budget)
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[TargetSums]:
         """Compute the sums of the target by category, and the noise of both parts of the budget.
 
         `bounds` is the pair of bounds of the target. A sum gets noise as two distances, to the lower and the upper
@@ -364,21 +387,16 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         # A record changes two numbers of each of d columns, together by `2 * GRID`: this
         # is its change in L1 norm, and a bound in L2 norm.
         d = len(domain.columns)
-        # A twentieth of the budget is for the sum of squares of the target, from which its
-        # variance is estimated for shrinkage.
-        squares_noise = Noise.from_budget(budget / 20, GRID)
-        distances_budget = budget * Fraction(19, 20)
-        noise = Noise.from_budget(distances_budget, 2 * GRID * d, (2 * GRID) ** 2 * d)
-        exact = domain, *self._sums(rows, domain, bounds), bounds
-        return Plan(exact, (noise, squares_noise), f"{noise.name} on sums by category")
+        squares_noise = Noise.from_budget(budget * TARGET_PARTS.squares, GRID)
+        noise = Noise.from_budget(
+            budget * TARGET_PARTS.distances, 2 * GRID * d, (2 * GRID) ** 2 * d
+        )
+        exact = self._sum_target(rows, domain, bounds)
+        name = f"{noise.name} on sums by category"
+        return Plan(exact, budget, (noise, squares_noise), name)
 
-    def _sums(
-        self, rows: Batches, domain: Domain, bounds: Floats
-    ) -> tuple[int, NDArray[np.object_]]:
-        """Return the sum of squared positions of the target, and sums of its distances to both bounds by category.
-
-        Squares are divided by `GRID`. Distances are in steps of the grid; shape (n_categories of all columns, 2).
-        """
+    def _sum_target(self, rows: Batches, domain: Domain, bounds: Floats) -> TargetSums:
+        """Sum the squares of the target, and its distances to both bounds by category."""
         # An empty marginal for all rows, and one marginal per column.
         cliques = [(), *((column,) for column in range(len(domain.columns)))]
         total, *by_column = sum_by_cells(
@@ -392,30 +410,32 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             # Counts are multiplied by `GRID`.
             counts, positions = sums.counts, sums.position_sums
             distances.append(np.hstack([counts + positions, counts - positions]))
-        return int(total.squares[0, 0]), np.concatenate(distances).astype(object)
+        return TargetSums(
+            domain, int(total.squares[0, 0]), np.concatenate(distances).astype(object)
+        )
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[TargetSums], source: ByteSource) -> None:
         """Add noise to the sums, and set the encoding of each category: its mean target, shrunk to the overall mean."""
-        domain, sum_of_squares, distances, bounds = plan.exact
+        sums, bounds = plan.exact, self.bounds_
         noise, squares_noise = plan.noises
         # Sums of distances in units of the width of the bounds, `2 * GRID` steps, and the
         # variance of their noise; shape (n_categories of all columns, 2).
-        noisy_distances = noise.add_floats(source, distances) / (2 * GRID)
+        noisy_distances = noise.add_floats(source, sums.distances) / (2 * GRID)
         distance_variance = (to_float(noise.std) / (2 * GRID)) ** 2
         # The distances of a value to both bounds add up to 1, and their difference is its
         # position from -1 to 1. Both sums have twice the noise variance of a distance, and
         # their noises are uncorrelated.
         n_rows = noisy_distances.sum(axis=1)
         totals = noisy_distances[:, 0] - noisy_distances[:, 1]
-        (noisy_squares,) = squares_noise.add(source, [sum_of_squares])
+        (noisy_squares,) = squares_noise.add(source, [sums.sum_of_squares])
         mean, error, by_column = shrink_means(
             n_rows,
             totals,
-            sizes=domain.sizes,
+            sizes=sums.domain.sizes,
             sum_of_squares=to_float(noisy_squares) / GRID,
             variance=2 * distance_variance,
         )
-        self.domain_ = domain
+        self.domain_ = sums.domain
         self.target_mean_ = float(from_grid(mean, bounds)[0])
         self.target_mean_std_error_ = float((bounds[0, 1] - bounds[0, 0]) / 2 * error)
         self.encodings_ = [from_grid(column, bounds) for column in by_column]

@@ -24,7 +24,7 @@ from skdp.central.statistics import (
     to_float,
     warn_user,
 )
-from skdp.privacy import Loss, PrivacyBudget, gaussian_loss
+from skdp.privacy import Loss, PrivacyBudget, Split, gaussian_loss
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
@@ -34,7 +34,7 @@ from skdp.tables import Table
 OPEN_PART, DECLARED_PART = Fraction(1, 3), Fraction(1, 5)
 
 # Parts of the budget of a search for its three steps, see `LimitSearch`.
-STEP_PARTS = Fraction(4, 10), Fraction(1, 10), Fraction(5, 10)
+STEP_PARTS = Split(rest="counts", windows=Fraction(2, 5), zooms=Fraction(1, 10))
 
 # Smallest and largest power of 2 of the edges of cells, as distances from the center. The cell
 # of the center has smaller distances, and the outer cells have larger ones.
@@ -274,7 +274,7 @@ class LimitSearch:
     read: Callable[[Table], list[Floats]] = read_values
     cells_per_octave: int = COUNTED_CELLS_PER_OCTAVE
     # The parts of the budget for the three steps.
-    parts: tuple[Fraction, Fraction, Fraction] = STEP_PARTS
+    parts: Split = STEP_PARTS
 
     @cached_property
     def _searched(self) -> list[int]:
@@ -373,8 +373,8 @@ class LimitSearch:
         if np.isfinite(ends).all():
             top = math.frexp(float(np.abs(ends).max()))[1] - 1
         windows = make_windows(top)
-        of_window, of_zoom, part = self.parts
-        start, stop = windows.choose(counts, budget * of_window, source)
+        start, stop = windows.choose(counts, budget * self.parts.windows, source)
+        part = self.parts.counts
         edges = Cells(WINDOW_CELLS_PER_OCTAVE).edges
         low, high = float(edges[start]), float(edges[stop])
         if stop - start == 1 and not low < 0 < high:
@@ -382,11 +382,12 @@ class LimitSearch:
             low, high = low - (high - low), high + (high - low)
             count = partial(_count_zoom_cells, self.read, low=low, high=high, ends=ends)
             (evenly,) = rows.select([self.names[column]]).add_up(count)
-            start, stop = make_zoom_windows().choose(evenly, budget * of_zoom, source)
+            zoom_budget = budget * self.parts.zooms
+            start, stop = make_zoom_windows().choose(evenly, zoom_budget, source)
             step = (high - low) / ZOOM_CELLS
             low, high = low + start * step, low + stop * step
         else:
-            part += of_zoom
+            part += self.parts.zooms
         center = 0.0 if low < 0 < high else low / 2 + high / 2
         cells = Cells(self.cells_per_octave, center)
         noise = Noise.from_budget(budget * part)

@@ -30,7 +30,7 @@ from skdp.base import (
     restore_on_error,
     to_float_columns,
 )
-from skdp.central._base import Plan, split_weights
+from skdp.central._base import FitInput, Plan
 from skdp.central._rows import (
     MIN_SUPPORT,
     UNIT,
@@ -56,7 +56,7 @@ from skdp.central._supervised import (
     parse_all_ends,
 )
 from skdp.central._widths import plan_scale_search
-from skdp.central.statistics import Batches, Noise, append_weights, to_float, warn_user
+from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.domain import Domain
 from skdp.privacy import (
     Loss,
@@ -68,8 +68,6 @@ from skdp.privacy import (
     gaussian_loss,
 )
 from skdp.randomness import ByteSource
-from skdp.readers import LargeTable
-from skdp.tables import Table
 
 # Largest fraction of the rows whose residuals are clipped.
 MAX_CLIPPED_FRACTION = 0.2
@@ -260,21 +258,7 @@ class LinearModel(SupervisedStatistic):
             If the noise is about as large as the number of rows or as the effects of the columns, or if a linear model
             without a delta has too many columns for its noise. The warning follows from noisy numbers.
         """
-        return self._fit(X, (y, sample_weight), person)
-
-    def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
-        """Read the columns of a table, the target, and the weights, which are last if there are any."""
-        rows = super()._read(X, y, person, max_rows)
-        return replace(rows, is_weighted=y[1] is not None)
-
-    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        # `y` is a pair of the target and the weights of rows (or None), the last column.
-        target, sample_weight = y
-        X, weights = split_weights(X, sample_weight, self.max_weight)
-        return append_weights(super()._read_columns(X, target, large), weights)
-
-    def _select_bounded(self, rows: Batches) -> Batches:
-        return rows.features if rows.is_weighted else rows
+        return self._fit(X, FitInput(y, sample_weight, person))
 
     def _split_weights(self, rows: Batches) -> tuple[Batches, Floats, float]:
         """Return rows without weights, the weights divided by the largest, (n_rows,), and the largest weight."""
@@ -686,7 +670,8 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         losses: tuple[Loss, ...] = ()
         if budget.kind != "epsilon":
             losses = (gaussian_loss(budget.mu_squared),)
-        return Plan(exact, mechanism=f"noisy Newton steps, {name}", losses=losses)
+        mechanism = f"noisy Newton steps, {name}"
+        return Plan(exact, budget, mechanism=mechanism, losses=losses)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Fit ridge regression by noisy Newton steps, and convert its coefficients to the units of the columns."""

@@ -931,12 +931,12 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             # the sums of the first class.
             indicators, n_changed = indicators[:, 1:], 1
         noise = public.noise(budget, n_changed=n_changed)
-        return Plan(
+        exact, name = (
             (public, indicators, classes),
-            (noise,),
             f"noisy sums with the target, {noise.name}",
-            protected_columns=rows.names[-1:],
         )
+        target = rows.names[-1:]
+        return Plan(exact, budget, (noise,), name, protected_columns=target)
 
     def _release_target(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the sums of `_plan_target`, fit a model to them, and set the fitted attributes."""

@@ -247,7 +247,7 @@ class DPCategoricalNB(NaiveBayes):
             tables.append(by_value[:, classes.order].T)  # (n_classes, n_values)
         noise = self._noise(budget, n_columns)
         exact = tables, domain, classes
-        return Plan(exact, (noise,), f"{noise.name} on counts by class")
+        return Plan(exact, budget, (noise,), f"{noise.name} on counts by class")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the tables (n_classes, n_values), and set the log probabilities of classes and values."""
@@ -432,7 +432,8 @@ class DPGaussianNB(NaiveBayes):
         (sums,) = sum_by_cells(by_class, classes.domain, [(0,)], bounds, "ignore")
         sums.check_finite(rows.names[:-1])
         noise = self._noise(budget, len(bounds))
-        return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")
+        name = f"{noise.name} on sums by class"
+        return Plan((sums, classes), budget, (noise,), name)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the sums of each class, and set its mean and variance of each column.

@@ -24,9 +24,12 @@ from skdp.central._rows import (
     to_row_units,
 )
 from skdp.central.statistics import Batches, Noise, warn_user
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, Split
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table
+
+# `center_rows` uses three of 32 parts.
+COVARIANCE_PARTS = Split(rest="products", center=Fraction(3, 32), norms=Fraction(1, 32))
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
@@ -155,12 +158,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan[Rows]:
         """Round the rows to integers in units that minimize the noise, and compute the noise of Gaussian budgets."""
-        n_components = len(rows.names)
         if self.n_components is not None:
-            n_components = check_size(
-                self.n_components, name="n_components", min_val=1, max_val=n_components
+            n_columns = len(rows.names)
+            check_size(
+                self.n_components, name="n_components", min_val=1, max_val=n_columns
             )
         bounds = parse_bounds(bounds, rows.names)
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
@@ -173,28 +176,26 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         columns = to_float_columns(rows.table)
         no_codes = np.zeros(len(columns[0]), np.uint8)
         on_grid = Rows.of(columns, bounds, starts, no_codes, units)
-        exact = on_grid, budget, bounds, n_components
         if budget.kind != "epsilon":
             noise = Noise.gaussian(budget.mu_squared)
-            return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
+            mechanism = f"noisy sums of products, {noise.name}"
+            return Plan(on_grid, budget, (noise,), mechanism)
         # The sensitivity of the products is known after the limit of the norm is chosen.
-        return Plan(
-            exact, mechanism="noisy sums of products, discrete Laplace", losses=()
-        )
+        mechanism = "noisy sums of products, discrete Laplace"
+        return Plan(on_grid, budget, mechanism=mechanism, losses=())
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[Rows], source: ByteSource) -> None:
         """Measure the covariance with noise, and set the mean and the components, in the units of the columns."""
-        rows, budget, bounds, n_components = plan.exact
-        matrix, mean, errors = _noisy_covariance(rows, budget, source)
-        self.mean_ = np.clip(rows.starts + rows.units * mean, *bounds.T)
-        self._set_components(matrix, errors, rows.units, n_components)
+        rows = plan.exact
+        matrix, mean, errors = _noisy_covariance(rows, plan.budget, source)
+        self.mean_ = np.clip(rows.starts + rows.units * mean, *self.bounds_.T)
+        self._set_components(matrix, errors, rows.units)
 
     def _set_components(
         self,
         matrix: Floats,
         errors_of_matrix: tuple[float, float],
         units: Floats,
-        n_components: int,
     ) -> None:
         """Set the components and variances of a noisy covariance matrix, converted to the original units.
 
@@ -230,8 +231,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # The entry of each component with the largest absolute value is positive.
         indices = np.abs(vectors).argmax(axis=1)
         signs = np.sign(vectors[np.arange(len(vectors)), indices])
+        n_components = self.n_components or len(vectors)
         self.components_ = (vectors * signs[:, np.newaxis])[:n_components]
-        self.n_components_ = n_components
+        self.n_components_ = len(self.components_)
         self.explained_variance_ratio_ = ratios[:n_components]
         with np.errstate(over="ignore"):
             self.explained_variance_ = explained[:n_components] * largest * largest
@@ -274,13 +276,16 @@ def _noisy_covariance(
     # The middle of the limits is far from the mean of a skewed column: without this step,
     # components of 1,000 rows lose two to three times as much variance.
     rows, middle, _, error_of_rows = center_rows(rows, budget, source, **limits)
-    sizes = Noise.from_budget(budget * Fraction(1, 32))
+    sizes = Noise.from_budget(budget * COVARIANCE_PARTS.norms)
     square, _ = choose_limit(rows.squares, rows.largest_square, sizes, source, **limits)
     # A small constant leaves more precision to the products of columns. Half or twice the
     # constant changes the components by less than their noise.
     constant = max(math.isqrt(square) // 4, 1)
     noise = _noise_of_products(
-        budget * Fraction(7, 8), size, square + constant**2, max(2 * UNIT, constant)
+        budget * COVARIANCE_PARTS.products,
+        size,
+        square + constant**2,
+        max(2 * UNIT, constant),
     )
     moments = rows.moments(rows.factors(square), constant)
     sums = add_product_noise(moments, noise, source)

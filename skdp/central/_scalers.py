@@ -20,6 +20,7 @@ from skdp.central._quantiles import QuantilePlan, plan_quantiles, read_probabili
 from skdp.central._sums import (
     GRID,
     UNIFORM_VARIANCE,
+    GroupSums,
     NoisySums,
     from_grid,
     read_values,
@@ -178,11 +179,14 @@ class DPStandardScaler(AffineScaler):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[GroupSums]:
         sums = sum_columns(rows, bounds)
-        return Plan(sums, (Noise.joint(budget, GRID, 3 * len(rows.names)),))
+        noise = Noise.joint(budget, GRID, 3 * len(rows.names))
+        return Plan(sums, budget, (noise,))
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[GroupSums], source: ByteSource) -> None:
         """Add noise to the sums of all columns, and set their means, standard deviations and standard errors."""
         (noise,), sums, bounds = plan.noises, plan.exact, plan.exact.bounds
         noisy = NoisySums.draw(sums.numbers(squares=True), bounds, noise, source)
@@ -338,27 +342,28 @@ class DPMinMaxScaler(AffineScaler):
                 )
         return bounds
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[QuantilePlan | None]:
         """Plan noisy quantiles as the range of each column; without `quantile_range`, public bounds."""
         self._read_feature_range()
         check_flag("clip", self.clip)
         if self.quantile_range is None:
             warn_of_objects(rows.table)
             read_values(rows.table)
-            bounds = parse_bounds(bounds, rows.names)
-            return Plan(bounds, mechanism="public bounds", free=True)
+            parse_bounds(bounds, rows.names)
+            return Plan(None, budget, mechanism="public bounds", free=True)
         probabilities = _read_quantile_range(self.quantile_range)
         return Plan.from_quantiles(plan_quantiles(rows, bounds, probabilities, budget))
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[QuantilePlan | None], source: ByteSource) -> None:
         """Draw noisy quantiles of columns, or take the bounds, and set the scale that maps them to `feature_range`."""
         low, high = self._read_feature_range()
-        bounds = plan.exact if plan.free else plan.exact.draw_columns(source)
-        self.data_min_, self.data_max_ = bounds.T.copy()
+        quantiles = plan.exact
+        ranges = quantiles.draw_columns(source) if quantiles else self.bounds_
+        self.data_min_, self.data_max_ = ranges.T.copy()
         self.data_range_ = self.data_max_ - self.data_min_
-        widths = self.data_range_
-        if not plan.free:
-            widths = self._find_widths(bounds, plan.exact)
+        widths = self._find_widths(ranges, quantiles) if quantiles else self.data_range_
         self.scale_ = (high - low) / widths
         self.min_ = low - self.data_min_ * self.scale_
 
@@ -496,7 +501,9 @@ class DPRobustScaler(AffineScaler):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[QuantilePlan]:
         """Count the values between the bounds, and plan noisy choices of the median and both ends of the range."""
         low, high = _read_quantile_range(self.quantile_range)
         # The median may be one of the bounds of the range.
@@ -504,7 +511,7 @@ class DPRobustScaler(AffineScaler):
         quantiles = plan_quantiles(rows, bounds, probabilities, budget)
         return Plan.from_quantiles(quantiles)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[QuantilePlan], source: ByteSource) -> None:
         """Draw noisy quantiles of each column, and set its center (the median) and its scale (the width of the range).
 
         `plan.exact` draws an array of shape (n_columns, n_quantiles) by the exponential mechanism with the whole
@@ -620,7 +627,9 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[QuantilePlan]:
         """Plan the quantiles between the bounds, with equal steps of probability; the bounds are the other two."""
         n = check_size(
             self.n_quantiles, min_val=3, max_val=MAX_QUANTILES, name="n_quantiles"
@@ -632,7 +641,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         quantiles = plan_quantiles(rows, bounds, probabilities, budget)
         return Plan.from_quantiles(quantiles)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[QuantilePlan], source: ByteSource) -> None:
         self.quantiles_ = plan.exact.draw_with_bounds(source).T
         self.references_ = np.linspace(0, 1, self.n_quantiles)
 
@@ -755,14 +764,16 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[QuantilePlan]:
         """Count the values between the bounds, and plan noisy choices of quantiles that separate bins of equal size."""
         n_bins = check_size(self.n_bins, max_val=MAX_QUANTILES, name="n_bins")
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
         quantiles = plan_quantiles(rows, bounds, probabilities, budget)
         return Plan.from_quantiles(quantiles)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[QuantilePlan], source: ByteSource) -> None:
         """Draw the edges of the bins of each column as noisy quantiles between its bounds, and merge equal edges."""
         edges = plan.exact.draw_with_bounds(source)
         self.bin_edges_ = list(map(np.unique, edges))

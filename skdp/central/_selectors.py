@@ -16,7 +16,7 @@ from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import Bounds, to_float_columns
 from skdp.central._base import CentralTransformer, Plan
 from skdp.central._rows import UNIT, Rows, warn_of_few_rows
-from skdp.central._sums import GRID, NoisySums, from_grid, sum_columns
+from skdp.central._sums import GRID, GroupSums, NoisySums, from_grid, sum_columns
 from skdp.central._supervised import Classes, SupervisedStatistic, parse_all_ends
 from skdp.central.statistics import (
     Batches,
@@ -26,7 +26,7 @@ from skdp.central.statistics import (
     to_float,
 )
 from skdp.domain import Domain
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, Split
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table
 
@@ -34,6 +34,27 @@ from skdp.tables import Table
 # by the same amount. A smaller number finds more of the normal columns and fewer indicators; a larger number finds
 # fewer columns.
 MAX_DEVIATIONS = 2.5
+
+# Half or twice each fraction changes the selection less than the noise of the choices. Limits do not
+# replace the moments: correlation ratios are relative to variances.
+SELECTION_PARTS = Split(
+    rest="choices",
+    moments=Fraction(1, 4),
+    counts=Fraction(1, 32),
+    scores=Fraction(1, 8),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TargetedColumns:
+    """Columns with a target, the last column of `rows`, and their exact sums."""
+
+    rows: Batches
+    sums: GroupSums
+    # None for a numeric target.
+    classes: Classes | None
+    # The number of columns that are chosen.
+    k: int
 
 
 class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
@@ -173,38 +194,38 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
             )
         return super()._declared_bounds(names)
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[TargetedColumns]:
         """Compute the sums of columns, and divide the budget among moments, class counts, choices and scores."""
         k = min(check_size(self.k, name="k", min_val=1), len(rows.names) - 1)
         sums = sum_columns(self._select_bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes(rows, self.classes)
-        # Limits do not replace the moments: correlation ratios are relative to variances.
-        # Half or twice each fraction changes the selection less than the noise of the
-        # choices, which get the remaining budget.
-        moments_noise = Noise.joint(budget / 4, GRID, 2 * len(sums.bounds) + 1)
-        counts_noise = Noise.from_budget(budget / 32)
-        scores_budget = budget / 8
-        choice_budget = budget * Fraction(19, 32) / k
-        noises = moments_noise, counts_noise
+        n_sums = 2 * len(sums.bounds) + 1
+        moments_noise = Noise.joint(budget * SELECTION_PARTS.moments, GRID, n_sums)
+        counts_noise = Noise.from_budget(budget * SELECTION_PARTS.counts)
         return Plan(
-            (rows, sums, classes, choice_budget, scores_budget, k),
-            noises,
+            TargetedColumns(rows, sums, classes, k),
+            budget,
+            (moments_noise, counts_noise),
             f"{moments_noise.name} on sums, {choice_name(budget)}",
             # The sensitivity of the scores depends on noisy counts.
             losses=(),
         )
 
-    def _measure(self, plan: Plan, source: ByteSource) -> tuple[Rows, Contrasts, float]:
+    def _measure(
+        self, plan: Plan[TargetedColumns], source: ByteSource
+    ) -> tuple[Rows, Contrasts, float]:
         """Round rows to integers by noisy means and variances, and center the target at its noisy mean.
 
         Returns the rows, the centered target, and the noisy number of rows.
         """
-        table, sums, classes, *_ = plan.exact
+        sums, classes = plan.exact.sums, plan.exact.classes
         moments_noise, counts_noise = plan.noises
         numbers = sums.numbers(squares=True, shared_count=True)
         noisy = NoisySums.draw(numbers, sums.bounds, moments_noise, source)
         mean, _, variance, _ = noisy.estimate_moments()
-        rows = self._round_rows(table, classes, sums.bounds, mean[0], variance[0])
+        rows = self._round_rows(plan.exact, mean[0], variance[0])
 
         # Noisy numbers of rows by class, each at least the standard deviation of its noise.
         n_classes = 1 if classes is None else len(classes.values)
@@ -220,9 +241,9 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
             contrasts = Contrasts(None, (UNIT,), UNIT**3)
         return rows, contrasts, float(counts.sum())
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[TargetedColumns], source: ByteSource) -> None:
         """Choose `k` columns by the exponential mechanism, and measure their correlation ratios with the target."""
-        table, _, classes, choice_budget, scores_budget, k = plan.exact
+        k, budget = plan.exact.k, plan.budget
         # 1. Measure the mean and variance of the columns, and the classes of the target.
         rows, contrasts, n_rows = self._measure(plan, source)
 
@@ -236,18 +257,23 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         for _ in range(k):
             remaining = [scores[column] for column in candidates]
             # One score may increase by `change` while another one decreases.
-            index = choose(source, remaining, choice_budget, 2 * change)
+            index = choose(
+                source, remaining, budget * SELECTION_PARTS.choices / k, 2 * change
+            )
             chosen.append(candidates.pop(index))
 
         # 3. Measure the scores of these columns, as correlation ratios.
-        noise = Noise.from_budget(scores_budget, k * change, k * change**2)
+        noise = Noise.from_budget(
+            budget * SELECTION_PARTS.scores, k * change, k * change**2
+        )
         exact_scores = np.array([scores[column] for column in chosen], object)
         # UNIT represents MAX_DEVIATIONS standard deviations of a column, and of a numeric
         # target. The root of a weight of 1 is the root of UNIT.
-        score_unit = MAX_DEVIATIONS**2 if classes is None else MAX_DEVIATIONS
+        is_numeric = plan.exact.classes is None
+        score_unit = MAX_DEVIATIONS**2 if is_numeric else MAX_DEVIATIONS
         to_ratio = score_unit / (n_rows * UNIT**2 * math.sqrt(UNIT))
         ratios = noise.add_floats(source, exact_scores) * to_ratio
-        self._names = table.names[:-1]
+        self._names = plan.exact.rows.names[:-1]
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
         self.scores_[chosen] = np.clip(ratios, 0.0, 1.0)
@@ -257,18 +283,13 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         return self._names
 
     def _round_rows(
-        self,
-        rows: Batches,
-        classes: Classes | None,
-        bounds: Floats,
-        mean: Floats,
-        variance: Floats,
+        self, exact: TargetedColumns, mean: Floats, variance: Floats
     ) -> Rows:
         """Round rows to integers, centered at the noisy means and clipped to `MAX_DEVIATIONS` standard deviations.
 
-        `mean` is relative to the middle of `bounds`, in half widths, and `variance` is in squared half widths.
-        `classes` is None for a numeric target, which is the last column.
+        `mean` is relative to the middle of the bounds, in half widths, and `variance` is in squared half widths.
         """
+        rows, classes, bounds = exact.rows, exact.classes, exact.sums.bounds
         centres = from_grid(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
         distances = MAX_DEVIATIONS * np.sqrt(variance) * half_widths

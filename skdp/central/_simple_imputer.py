@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import Floats
 from skdp.base import Bounds, check_choice, find_decimals
 from skdp.central._base import (
     CentralTransformer,
@@ -24,9 +24,10 @@ from skdp.central._base import (
     Plan,
     Unknown,
 )
-from skdp.central._quantiles import plan_quantiles
+from skdp.central._quantiles import QuantilePlan, plan_quantiles
 from skdp.central._sums import (
     GRID,
+    GroupSums,
     NoisySums,
     sum_columns,
 )
@@ -51,6 +52,9 @@ from skdp.tables import (
 )
 
 Strategy = Literal["mean", "median", "most_frequent"]
+
+# The exact statistics of each strategy. The last ones are the counts of the values of each column.
+Statistics = GroupSums | QuantilePlan | list[dict[Any, int]]
 
 
 class DPSimpleImputer(CentralTransformer):
@@ -189,60 +193,58 @@ class DPSimpleImputer(CentralTransformer):
         # A median hardly depends on the width of its bounds.
         return self.strategy == "mean"
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[Statistics]:
         """Compute the sums or counts from which the statistic of each column is released, and choose the noise."""
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
             sums = sum_columns(rows, bounds)
             noise = Noise.joint(budget, GRID, 2 * len(rows.names))
-            return Plan(sums, (noise,))
+            return Plan(sums, budget, (noise,))
         if self.strategy == "median":
             median = [Fraction(1, 2)]
             decimals = find_decimals(self.bounds, rows.names)
             quantiles = plan_quantiles(rows, bounds, median, budget, decimals=decimals)
             return Plan.from_quantiles(quantiles)
-        column_budget = budget / len(rows.names)
+        budget /= len(rows.names)  # for each column
         losses: tuple[Loss, ...] = ()
         if budget.kind == "epsilon":
             # The loss of permute-and-flip is proportional to the change of the scores, which
             # may be real numbers. So a change of scores can be divided into a chain of any
             # number of smaller changes, as `laplace_loss` requires.
-            loss = laplace_loss(column_budget.amount)
+            loss = laplace_loss(budget.amount)
             losses = (replace(loss, count=len(rows.names)),)
-        return Plan(
-            (*self._count(rows), column_budget),
-            mechanism=choice_name(budget),
-            losses=losses,
-        )
+        name = choice_name(budget)
+        return Plan(self._count(rows), budget, mechanism=name, losses=losses)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[Statistics], source: ByteSource) -> None:
         """Set the noisy mean or median of each column, or a frequent value that the exponential mechanism chooses."""
         self.statistics_std_error_ = None
-        if self.strategy == "mean":
-            (noise,), sums = plan.noises, plan.exact
+        statistics = plan.exact
+        if isinstance(statistics, GroupSums):
+            (noise,), sums = plan.noises, statistics
             noisy = NoisySums.draw(sums.numbers(), sums.bounds, noise, source)
             estimate = noisy.estimate_means(0.95)
             self.statistics_ = estimate.value[0]
             self.statistics_std_error_ = estimate.std_error[0]
-        elif self.strategy == "median":
-            self.statistics_ = plan.exact.draw_columns(source)[:, 0]
+        elif isinstance(statistics, QuantilePlan):
+            self.statistics_ = statistics.draw_columns(source)[:, 0]
         else:
-            values, counts, column_budget = plan.exact
-            self.statistics_ = np.empty(len(values), object)
-            for index, count in enumerate(counts):
+            self.statistics_ = np.empty(len(statistics), object)
+            for index, counts in enumerate(statistics):
                 # Adding a record increases one count by 1, so the difference of two scores
                 # changes by at most 1.
-                self.statistics_[index] = values[index][
-                    choose(source, count, column_budget, 1)
-                ]
+                chosen = choose(source, list(counts.values()), plan.budget, 1)
+                self.statistics_[index] = list(counts)[chosen]
 
-    def _count(self, rows: Batches) -> tuple[list[list[Any]], list[Integers]]:
-        """Return the declared values of each column, except missing, and the exact count of each value."""
+    def _count(self, rows: Batches) -> list[dict[Any, int]]:
+        """Return the exact count of each declared value of each column, except missing."""
         domain = declared_domain(rows.table, self.categories, "categories")
         # A record with a missing value in one column counts in all other columns.
         cliques = [(column,) for column in range(len(domain.columns))]
         counts = count_cells(rows, domain, cliques, self.handle_unknown, missing=True)
-        values: list[list[Any]] = []
+        by_column = []
         empty = rows.table.take(np.arange(0))
         for index, name in enumerate(domain.columns):
             declared = _list_statistics(domain[name])
@@ -252,12 +254,13 @@ class DPSimpleImputer(CentralTransformer):
                     f"`categories` must declare a value other than missing for column "
                     f"{name!r}, got none."
                 )
-            values.append(drop_missing(declared))
+            values = drop_missing(declared)
             # A dtype that cannot contain the values raises an error before the charge.
-            for value in _list_extremes(values[index]):
+            for value in _list_extremes(values):
                 _fill(name, empty.columns[index], value)
-            counts[index] = counts[index][is_value]
-        return values, counts
+            of_values = counts[index][is_value].tolist()
+            by_column.append(dict(zip(values, of_values, strict=True)))
+        return by_column
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         if self.statistics_.dtype != object:

@@ -27,7 +27,7 @@ from skdp.base import (
     parse_ends,
     restore_on_error,
 )
-from skdp.central._base import CentralStatistic
+from skdp.central._base import CentralStatistic, FitInput
 from skdp.central.statistics import (
     Batches,
     count_cells,
@@ -91,32 +91,32 @@ class SupervisedStatistic(CentralStatistic):
         UserWarning
             If the noise is about as large as the number of rows.
         """
-        return self._fit(X, y, person)
+        return self._fit(X, FitInput(y, person=person))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
-    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        """Read the columns of X, with the target last. In a large table, `y` is the name of the target."""
-        if y is None:
+    def _read_features(self, X: Any, target: Any, large: LargeTable | None) -> Table:
+        """Read the columns of X, with the target last. In a large table, `target` is its name."""
+        if target is None:
             name = type(self).__name__
             raise ValueError(
                 f"{name} requires y to be passed, but the target y is None."
             )
         if large is not None:
-            X, y = without_column(X, y, "y")
+            X, target = without_column(X, target, "y")
         table = self._read_table(X)
-        column, name = get_target(table, y)
+        column, name = get_target(table, target)
         if self._protects_only_target:
-            check_target_name(table, y)
+            check_target_name(table, target)
         # `Batches.target` keeps the native table. For a large table, this is the table of
-        # y, which was split from X.
+        # the target, which was split from X.
         return Table(
             (*table.names, name),
             (*table.columns, column),
-            y if large is not None else table.native,
+            target if large is not None else table.native,
             has_dtypes=table.has_dtypes,
         )
 

@@ -7,6 +7,7 @@ from skdp.privacy._formats import format_html as format_html
 from skdp.privacy.guarantees._accountant import smallest_epsilon as smallest_epsilon
 from skdp.privacy.guarantees._budget import Mu, Rho
 from skdp.privacy.guarantees._budget import PrivacyBudget as PrivacyBudget
+from skdp.privacy.guarantees._budget import Split as Split
 from skdp.privacy.guarantees._budget import parse_budget as parse_budget
 from skdp.privacy.guarantees._conversions import (
     gaussian_delta,

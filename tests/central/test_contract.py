@@ -197,7 +197,7 @@ QUICK_DATAFRAME_CHECKS = [
 
 
 def expected_failures(estimator):
-    weighted = EXPECTED_OF_WEIGHTED if hasattr(estimator, "max_weight") else {}
+    weighted = EXPECTED_OF_WEIGHTED if "max_weight" in estimator.get_params() else {}
     if is_classifier(estimator):
         if weighted:
             weighted = weighted | {"check_classifiers_one_label_sample_weights": weighted[WEIGHT_CHECKS[0]]}

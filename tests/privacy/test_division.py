@@ -1,5 +1,7 @@
 """Parts of a budget for the private steps of a pipeline: exact sums over all fits, and errors before a charge."""
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import skdp
-from skdp.privacy import Mu, Rho
+from skdp.privacy import Mu, Rho, Split, parse_budget
 
 
 def table(n=120):
@@ -127,3 +129,18 @@ def test_invalid_split_raises(ledger, estimator, error, message):
 def test_invalid_number_of_fits_raises():
     with pytest.raises(ValueError, match="`n_fits` must be at least 1, got 0"):
         LEDGER.split(skdp.DPMean(), n_fits=0)
+
+
+def test_fractions_of_a_split_are_positive_and_add_up_to_one():
+    split = Split(rest="steps", counts=Fraction(1, 3), norms=Fraction(1, 7))
+    assert split.steps == Fraction(11, 21)
+    assert sum(vars(split).values()) == 1
+    budget = parse_budget(Rho(0.1, 1e-6))
+    assert sum((budget * fraction).amount for fraction in vars(split).values()) == budget.amount
+    for counts in (Fraction(0), Fraction(-1, 4), Fraction(3, 4), Fraction(1)):
+        with pytest.raises(ValueError, match="must be positive and leave some for 'steps'"):
+            Split(rest="steps", counts=counts, norms=Fraction(1, 4))
+    with pytest.raises(ValueError, match="must be positive"):
+        Split(rest="counts", counts=Fraction(1, 2))
+    with pytest.raises(AttributeError, match="count"):
+        split.count  # noqa: B018

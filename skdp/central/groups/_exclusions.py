@@ -5,39 +5,45 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from skdp._arrays import Floats, Integers
 from skdp.central._sums import GRID, GroupSums, NoisySums, sum_groups
 from skdp.central.statistics import Noise, warn_user
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, Split
 from skdp.randomness import ByteSource
 
-# The fraction of the budget for the fraction of excluded rows. With 1,000 persons and epsilon
-# 1, its standard error is 0.05.
-EXCLUSION_PART = Fraction(1, 25)
+# With 1,000 persons and epsilon 1, the standard error of the fraction of excluded rows is 0.05.
+EXCLUSION_PARTS = Split(rest="groups", exclusions=Fraction(1, 25))
 
 UNIT_BOUNDS = np.array([[0.0, 1.0]])
 
 
-def sum_excluded(counts: Integers, budget: PrivacyBudget) -> tuple[Any, Noise]:
-    """Sum the fractions of excluded rows over persons, with their noise; `counts` has the rows of each person."""
-    # A person adds `GRID` to the number of persons, and at most `GRID` to the sum of positions.
-    fractions = np.maximum(1 - budget.rows / counts, 0)
-    sums = GroupSums.read(
+def sum_excluded(counts: Integers, max_rows: int) -> GroupSums:
+    """Sum the fractions of excluded rows over persons; `counts` has the rows of each person."""
+    fractions = np.maximum(1 - max_rows / counts, 0)
+    return GroupSums.read(
         sum_groups([fractions], UNIT_BOUNDS, None, 1, None), UNIT_BOUNDS
     )
-    noise = Noise.joint(replace(budget * EXCLUSION_PART, rows=1), GRID, 2)
-    return sums.numbers(), noise
+
+
+def plan_exclusion_noise(budget: PrivacyBudget) -> Noise:
+    """Return the noise of `sum_excluded` with a part of a budget."""
+    # A person adds `GRID` to the number of persons, and at most `GRID` to the sum of positions.
+    return Noise.joint(replace(budget * EXCLUSION_PARTS.exclusions, rows=1), GRID, 2)
 
 
 def draw_exclusions(
-    numbers: Any, noise: Noise, source: ByteSource, level: float, *, max_rows: int
+    excluded: GroupSums,
+    noise: Noise,
+    source: ByteSource,
+    level: float,
+    *,
+    max_rows: int,
 ) -> Floats:
     """Return the noisy fraction of excluded rows with its error and interval, (4,), and warn if it is large."""
-    sums = NoisySums.draw(numbers, UNIT_BOUNDS, noise, source)
+    sums = NoisySums.draw(excluded.numbers(), UNIT_BOUNDS, noise, source)
     fraction = np.ravel(sums.estimate_means(level))
     value, _, lower, _ = fraction
     if not sums.is_measured(level).all():

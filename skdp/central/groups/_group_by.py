@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import compress, product
@@ -38,7 +38,6 @@ from skdp.central._base import (
 )
 from skdp.central._limits import LimitSearch
 from skdp.central._quantiles import (
-    GroupValues,
     QuantilePlan,
     make_candidates,
     read_groups,
@@ -53,8 +52,9 @@ from skdp.central._sums import (
     warn_of_objects,
 )
 from skdp.central.groups._exclusions import (
-    EXCLUSION_PART,
+    EXCLUSION_PARTS,
     draw_exclusions,
+    plan_exclusion_noise,
     sum_excluded,
 )
 from skdp.central.groups._found_keys import (
@@ -84,7 +84,7 @@ from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
 from skdp.randomness import ByteSource
-from skdp.tables import choose_library, to_objects
+from skdp.tables import to_objects
 
 Statistic = Literal["count", "mean", "sum", "std", "var", "median"] | float
 
@@ -101,8 +101,6 @@ SUM_STATISTICS: dict[Any, Callable[[NoisySums, float], Estimate]] = {
     "std": NoisySums.estimate_deviations,
     "var": NoisySums.estimate_variances,
 }
-# Statistics that do not read the sums of squares.
-LINEAR_STATISTICS = {"mean", "sum"}
 MEDIAN = "median"
 COUNT = "count"
 
@@ -120,6 +118,26 @@ QUANTILES = "quantiles"
 
 # Value of `keys` for keys that are found by their noisy counts.
 AUTO = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupNumbers:
+    """The exact numbers of groups."""
+
+    # The columns that are measured, and their bounds.
+    names: Sequence[Any]
+    bounds: Floats
+    # The declared groups, or the keys that occur, and the count in units that those which are
+    # found reach.
+    groups: Domain
+    occurring: OccurringKeys | None
+    reach: int
+    # The integers that get noise, (n_cells, n_numbers), and their unit in rows.
+    numbers: NDArray[Any]
+    unit: float
+    quantiles: QuantilePlan | None
+    # The sums over persons of the fraction of excluded rows.
+    excluded: GroupSums | None
 
 
 class DPGroupBy(WeightedStatistic):
@@ -564,7 +582,9 @@ class DPGroupBy(WeightedStatistic):
             return search
         return replace(search, n_groups=TYPICAL_GROUPS)
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+    ) -> Plan[GroupNumbers]:
         """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
 
         The plan has these exact sums and the planned quantiles; `_release` adds the noise. `bounds` is None if only
@@ -583,17 +603,15 @@ class DPGroupBy(WeightedStatistic):
                 f"`statistics` must not contain 'sum' with columns of dates, got {dates}."
             )
         max_weight = self._check_max_weight(rows)
-        library = choose_library(rows.table.native)
         is_summed = bool(names and self._sum_statistics)
         # All numbers of a group have this unit.
         step = GRID if is_summed or max_weight is not None else 1
         summed = bounds if is_summed else bounds[:0]
         weight = rows.names[-1:] if max_weight is not None else ()
-        groups: Any
-        occurring = None
+        rows = rows.select([*self._key_names, *names, *weight] or rows.names[:1])
+        groups, occurring = Domain({}), None
         if self._finds_keys:
             self._check_totals()
-            groups = Domain({})
             occurring, numbers = self._sum_occurring(rows, names, summed, step)
             encode, n_cells = occurring.encode, occurring.size
         else:
@@ -601,27 +619,35 @@ class DPGroupBy(WeightedStatistic):
             domain = declared_domain(keys, self.keys if keys.names else {}, "keys")
             groups = self._make_groups(domain)
             # Keys that a table cannot contain raise an error before the charge.
-            make_label_decoders(groups, library)
-            rows = rows.select([*domain.columns, *names, *weight] or rows.names[:1])
-            numbers = self._sum_groups(rows, domain, summed, step)
+            make_label_decoders(groups, self._library)
+            (sums,) = sum_by_cells(
+                rows,
+                domain,
+                [range(len(domain.columns))],
+                summed,
+                self.handle_unknown,
+                missing=True,
+                max_weight=self.max_weight,
+            )
+            numbers = self._list_numbers(sums, step)
             encode, n_cells = partial(encode_cells, domain=domain), domain.size
-        excluded = None
+        excluded, released = None, budget
         if rows.rows_by_person is not None:
-            excluded = sum_excluded(rows.rows_by_person, budget)
-            budget *= 1 - EXCLUSION_PART
+            excluded = sum_excluded(rows.rows_by_person, budget.rows)
+            budget *= EXCLUSION_PARTS.groups
         part = self._find_part_of_quantiles(numbers.shape[1], len(names))
         noises: tuple[Noise, ...] = ()
         mechanisms: list[str] = []
-        threshold, delta = None, check_delta(self.delta)
+        reach, delta = 0, check_delta(self.delta)
         if numbers.size:
             noises = (Noise.joint(budget * (1 - part), step, numbers.shape[1]),)
             counted = "counts and sums" if is_summed else "counts"
             mechanisms.append(f"{noises[0].name} on {counted} of groups")
         if delta:
             threshold = find_threshold(noises[0], budget.rows, 1, delta, step=step)
-            reached = f"{threshold * (max_weight or 1):.12g}"
+            reach = threshold * step
             counts = "with counts " if is_summed else ""
-            mechanisms[0] += f" {counts}that reach {reached}"
+            mechanisms[0] += f" {counts}that reach {threshold * (max_weight or 1):.12g}"
         losses = tuple(noise.loss for noise in noises)
         quantiles = None
         if self._probabilities:
@@ -629,47 +655,37 @@ class DPGroupBy(WeightedStatistic):
                 bounds, find_decimals(self._bounds_in_days, names)
             )
             values = read_groups(
-                rows.select([*self._key_names, *names, *weight] or rows.names[:1]),
-                names,
-                candidates,
-                encode,
-                n_cells,
-                max_weight=max_weight,
+                rows, names, candidates, encode, n_cells, max_weight=max_weight
             )
-            quantiles = self._plan_quantiles(values, budget * part)
+            quantiles = QuantilePlan(
+                values,
+                list(self._probabilities.values()),
+                # The groups with a total of the same keys do not overlap.
+                budget * part / self._n_overlapping,
+                self.intervals,
+                self._n_overlapping,
+            )
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
         if 0 < part < 1:
             parts = zip(mechanisms, (1 - part, part), strict=True)
             mechanisms = [f"{name} ({float(x):.0%} of the budget)" for name, x in parts]
-        unit = (max_weight or 1.0) / step
         if excluded is not None:
-            losses = (*losses, excluded[1].loss) if losses else ()
-            mechanisms.append(f"{excluded[1].name} on the fraction of excluded rows")
+            noise = plan_exclusion_noise(released)
+            losses = (*losses, noise.loss) if losses else ()
+            mechanisms.append(f"{noise.name} on the fraction of excluded rows")
         if delta:
             losses = ()  # the threshold may fail
-        public = groups, threshold, library, names
-        exact = numbers, bounds, unit, quantiles, excluded, occurring, public
-        return Plan(exact, noises, "; ".join(mechanisms), losses, delta=delta)
-
-    def _sum_groups(
-        self, rows: Batches, domain: Domain, bounds: Floats, step: int
-    ) -> NDArray[Any]:
-        """Return the integers of each cell that get noise, (n_cells, n_numbers); undeclared keys raise an error."""
-        (sums,) = sum_by_cells(
-            rows,
-            domain,
-            [range(len(domain.columns))],
-            bounds,
-            self.handle_unknown,
-            missing=True,
-            max_weight=self.max_weight,
+        unit, mechanism = (max_weight or 1.0) / step, "; ".join(mechanisms)
+        of_keys = groups, occurring, reach
+        exact = GroupNumbers(
+            names, bounds, *of_keys, numbers, unit, quantiles, excluded
         )
-        return self._list_numbers(sums, step)
+        return Plan(exact, released, noises, mechanism, losses, delta=delta)
 
     def _list_numbers(self, sums: GroupSums, step: int) -> NDArray[Any]:
         """Return the integers of each cell that get noise, (n_cells, n_numbers), as multiples of `step`."""
-        has_squares = not LINEAR_STATISTICS.issuperset(self._sum_statistics)
+        has_squares = not {"mean", "sum"}.issuperset(self._sum_statistics)
         numbers = sums.numbers(squares=has_squares)
         if COUNT in self._statistics or self._finds_keys:
             counts = sums.rows[:, np.newaxis] // (GRID // step)
@@ -719,19 +735,6 @@ class DPGroupBy(WeightedStatistic):
         """The number of groups with quantiles of a record: of its cell, and of the totals with this cell."""
         return 2 ** len(self._key_names) if self.totals == QUANTILES else 1
 
-    def _plan_quantiles(
-        self, values: GroupValues, budget: PrivacyBudget
-    ) -> QuantilePlan:
-        """Plan the release of the quantiles of each group."""
-        return QuantilePlan(
-            values,
-            list(self._probabilities.values()),
-            # The groups with a total of the same keys do not overlap.
-            budget / self._n_overlapping,
-            self.intervals,
-            self._n_overlapping,
-        )
-
     def _check_totals(self) -> None:
         """Check the parameter `totals`."""
         is_flag = isinstance(self.totals, bool | np.bool_)
@@ -767,31 +770,31 @@ class DPGroupBy(WeightedStatistic):
             keys[name] = [*texts, TOTAL]
         return Domain(keys)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[GroupNumbers], source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
-        numbers, bounds, unit, quantiles, excluded, occurring, public = plan.exact
-        groups, threshold, self._library, names = public
-        self._measured = tuple(names)
+        exact, unit = plan.exact, plan.exact.unit
+        self._measured = tuple(exact.names)
         self._is_weighted = self.max_weight is not None
         level = check_confidence_level(self.confidence_level)
         self.__dict__.pop("excluded_fraction_", None)  # of an earlier fit
-        if excluded is not None:
-            summed, noise = excluded
+        if exact.excluded is not None:
+            noise = plan_exclusion_noise(plan.budget)
             self.excluded_fraction_ = draw_exclusions(
-                summed, noise, source, level, max_rows=self.max_rows_per_person
+                exact.excluded, noise, source, level, max_rows=self.max_rows_per_person
             )
         # A release of quantiles alone has no sums.
         sums_noise = plan.noises[0] if plan.noises else None
         noisy: Any = None
         if sums_noise is not None:
             self._noise = *astuple(sums_noise), unit
-            noisy = sums_noise.add_by_group(source, numbers)
-        self._domain, self._cells, found = groups, None, None
-        if occurring is not None:
-            step = round((self.max_weight or 1.0) / unit)
-            found = find_frequent(noisy[:, 0], threshold * step)
+            noisy = sums_noise.add_by_group(source, exact.numbers)
+        self._domain, self._cells, found = exact.groups, None, None
+        if exact.occurring is not None:
+            found = find_frequent(noisy[:, 0], exact.reach)
             noisy = noisy[found]
-            self._domain, codes = occurring.make_groups(found, totals=bool(self.totals))
+            self._domain, codes = exact.occurring.make_groups(
+                found, totals=bool(self.totals)
+            )
             if len(self._key_names) > 1:
                 self._cells = codes
         self._set_keys()
@@ -802,18 +805,14 @@ class DPGroupBy(WeightedStatistic):
         estimates: dict[str, Estimate] = {}
         is_known = np.ones((self._n_groups, 1), bool)
         if sums_noise is not None:
-            margins = None
-            if threshold is not None:
-                reach = threshold * step
-                margins = widen_margins(noisy[:, :1], reach, sums_noise, level)
             estimates, is_known = self._estimate_sums(
-                noisy, bounds, sums_noise, unit, margins
+                noisy, exact.bounds, sums_noise, unit, exact.reach
             )
-        if quantiles is not None:
-            self._endpoint_epsilon = quantiles.endpoint_epsilon
-            quantiles = self._select_groups(quantiles, found)
+        if exact.quantiles is not None:
+            self._endpoint_epsilon = exact.quantiles.endpoint_epsilon
+            quantiles = self._select_groups(exact.quantiles, found)
             estimates |= self._draw_quantiles(quantiles, level, source)
-        self._set_estimates(names, estimates, is_known)
+        self._set_estimates(exact.names, estimates, is_known)
 
     def _set_keys(self) -> None:
         """Set `keys_` to the values of each group."""
@@ -870,14 +869,15 @@ class DPGroupBy(WeightedStatistic):
         bounds: Floats,
         noise: Noise,
         unit: float,
-        margins: Floats | None,
+        reach: int,
     ) -> tuple[dict[str, Estimate], Mask]:
         """Set the counts of groups, and return statistics of sums and where the number of values exceeds its noise.
 
-        `noisy` has a row per group without totals, (n_groups, n_numbers), in multiples of `unit`, and `margins` is the
-        result of `widen_margins`.
+        `noisy` has a row per group without totals, (n_groups, n_numbers), in multiples of `unit`. The counts of keys
+        that were found reach `reach`, which is 0 for declared keys.
         """
         level = check_confidence_level(self.confidence_level)
+        margins = widen_margins(noisy[:, :1], reach, noise, level) if reach else None
         n_cells = self._add_totals(np.ones((len(noisy), 1)))
         options: dict[str, Any] = {"noise": noise, "n_cells": n_cells, "unit": unit}
         estimates: dict[str, Estimate] = {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from scipy.special import ndtri
 
@@ -408,6 +408,26 @@ class PrivacyBudget:
             "rho": None if rho is None else round_up(rho),
             "losses": tuple(losses),
         }
+
+
+class Split:
+    """Named fractions of a budget, which add up to 1: the fraction `rest` is the remainder.
+
+    The fractions are attributes, so ``budget * split.counts`` is the part of the budget for counts.
+    """
+
+    def __init__(self, rest: str, **fractions: Fraction) -> None:
+        remainder = 1 - sum(fractions.values(), Fraction(0))
+        if rest in fractions or min(remainder, *fractions.values()) <= 0:
+            raise ValueError(
+                f"Fractions of a budget must be positive and leave some for {rest!r}, got "
+                f"{fractions}."
+            )
+        vars(self).update(fractions, **{rest: remainder})
+
+    if TYPE_CHECKING:  # the names of the attributes are checked by tests/test_rooms.py
+
+        def __getattr__(self, name: str) -> Fraction: ...
 
 
 @lru_cache(maxsize=256)
