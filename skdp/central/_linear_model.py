@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import block_diag
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,21 +31,14 @@ from skdp.base import (
 )
 from skdp.central._base import FitInput, Plan
 from skdp.central._rows import (
-    MIN_SUPPORT,
     UNIT,
-    NoisyProducts,
     Rows,
     WeightedRows,
     choose_residual_limit,
     count_by_size,
-    explain_dependence,
-    explain_noise,
-    find_gain,
     find_widths,
     plan_product_noise,
-    shrink_jointly,
     warn_of_few_rows,
-    warn_of_weak_effects,
     whiten,
 )
 from skdp.central._sums import read_weights
@@ -56,6 +48,19 @@ from skdp.central._supervised import (
     parse_all_ends,
 )
 from skdp.central._widths import plan_scale_search
+from skdp.central.linear._products import (
+    MAX_QUANTILE,
+    MIN_SUPPORT,
+    Inference,
+    NoisyProducts,
+    Units,
+    append_constant,
+    explain_dependence,
+    explain_noise,
+    find_gain,
+    shrink_jointly,
+    warn_of_weak_effects,
+)
 from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.domain import Domain
 from skdp.privacy import (
@@ -86,117 +91,10 @@ SCORES = Fraction(1, 20)
 COUNTS = Fraction(1, 60), Fraction(1, 60), Fraction(3, 20)
 PRODUCTS = Fraction(3, 10)
 
-# Quantile of the lowest level of intervals that are given: 0.95.
-MAX_QUANTILE = NORMAL.quantile(0.95)
-
-# Smallest certainty of a second derivative, in standard deviations: a column that is 0 up to
-# noise has an interval, which is a ratio of noise and hence wrong, in 1 of 200 fits.
-MIN_CERTAINTY = NORMAL.quantile(0.99)
-
 # Parts of the remaining budget for the gradients of each step, in twentieths. The estimate
 # is the mean of the steps that have the last limit of the residuals. Without a delta, two
 # gradients with half of a budget have twice the variance of one gradient with all of it.
 GRADIENTS = (1, 2, 5, 12)
-
-
-class Linearization(NamedTuple):
-    """Errors of the second derivatives with which coefficients follow from a gradient by a Newton step."""
-
-    # Shrunk toward expected ones, and as they were measured.
-    products: NoisyProducts
-    measured: NoisyProducts
-    inverse: Floats
-    step: Floats
-    # The change of second derivatives along the step, see `find_change`.
-    change: Floats
-    # The largest norm of a row.
-    longest: float
-    # The products of columns, by which these were scaled, and their part that was added because
-    # of noise, see `WeightedRows`.
-    squares: Floats
-    uncertainty: Floats
-
-    def find_certainty(self, contrast: Floats) -> float:
-        """Return the certainty that columns vary in the direction of a contrast, in standard deviations."""
-        weights = self.inverse @ contrast
-        noise = self.measured.square_error * float(weights @ weights)
-        measured = float(weights @ self.measured.sums @ weights) / noise
-        # The noise of the covariances is independent of the noise of the second derivatives.
-        added = max(float(weights @ self.uncertainty @ weights), 2.0**-1000)
-        excess = float(weights @ self.squares @ weights) / added - 1
-        return measured / math.sqrt(2) + excess * math.sqrt(len(weights) - 1) / 2
-
-    def find_changes(
-        self, contrast: Floats, direction: Floats
-    ) -> tuple[float, float, float]:
-        """Find the variance of ``contrast @ coefficients`` due to changes along the step, and its slope and curvature.
-
-        The coefficients move by `direction` if the contrast increases by 1.
-        """
-        vectors = np.column_stack([self.inverse @ contrast, self.step, direction])
-        weights, step, moved = (self.change.T @ vectors).T
-        slope, curvature = (
-            float(weights @ self.products.find_covariance(each, moved) @ weights)
-            for each in (step, moved)
-        )
-        # If no logit changes by more than r, a second derivative changes by at most the factor
-        # e**r (F. Bach, 2010), and the mean of those along the step by a factor between about
-        # 1 - r / 2 and 1 + r / 2. The uniform distribution has the variance r**2 / 12, and an
-        # eighth of it suffices, because most rows are shorter: for an indicator of 1 % with
-        # uneven classes, 0.92 of the intervals cover, and 0.86 without it.
-        size = float(contrast @ self.step)
-        change = (size * float(np.linalg.norm(direction)) * self.longest) ** 2 / 96
-        return change * size**2, slope + change * size, curvature + change
-
-
-class Inference(NamedTuple):
-    """Coefficients, corrected for the bias of the penalty, and their covariances; the constant is last."""
-
-    coefficients: Floats
-    # Covariances due to the noise, and due to the rows as a sample (P. J. Huber, 1967).
-    noise: Floats
-    sampling: Floats
-    # None if the variances do not depend on the true coefficients.
-    linearization: Linearization | None = None
-
-    def find_variances(self, contrast: Floats) -> tuple[float, float, float, float]:
-        """Return variances of ``contrast @ coefficients`` by noise and by sampling, and changes of the first one.
-
-        The changes are the slope and the curvature of the variance, see `find_ratio_interval`.
-        """
-        direction = (self.noise + self.sampling) @ contrast
-        noise, sampling = (
-            max(float(contrast @ each @ contrast), 0.0)
-            for each in (self.noise, self.sampling)
-        )
-        if self.linearization is None or not noise + sampling:
-            return noise, sampling, 0.0, 0.0
-        if self.linearization.find_certainty(contrast) < MIN_CERTAINTY:
-            return noise, sampling, 0.0, math.inf
-        direction = direction / (noise + sampling)
-        added, *changes = self.linearization.find_changes(contrast, direction)
-        return noise + added, sampling, changes[0], changes[1]
-
-
-class Units(NamedTuple):
-    """Conversion of coefficients of scaled columns and a constant, which is last, to original units."""
-
-    # Factor of each slope, and the origin of each scaled column; shape (n_columns,).
-    slopes: Floats
-    origin: Floats
-    # Matrix by which scaled and centered columns were multiplied.
-    axes: Floats
-    # The value of the constant.
-    constant: float = 1.0
-    target: float = 1.0
-    target_start: float = 0.0
-
-    @property
-    def to_terms(self) -> Floats:
-        """The square matrix from coefficients to slopes, and the intercept last, in units of scaled columns."""
-        matrix = block_diag(self.axes, self.constant)
-        matrix[-1, :-1] = -self.origin @ self.axes
-        return matrix
 
 
 class LinearModel(SupervisedStatistic):
@@ -456,12 +354,13 @@ class TargetRows:
         distance = 0.0
         for step, part in enumerate(GRADIENTS):
             noise = self.gradient_noise(part)
+            residuals = self._find_residuals(coefficients)
             if step < len(COUNTS):
                 limit, row_variance = self._choose_limit(
-                    coefficients, COUNTS[step], noise, n_rows, source
+                    residuals, COUNTS[step], noise, n_rows, source
                 )
                 precision = 0.0  # earlier steps clip more residuals
-            gradient = self._measure_gradient(coefficients, limit, noise, source)
+            gradient = self._measure_gradient(residuals, limit, noise, source)
             total = gradient + products.sums @ coefficients
             change = products.inverse @ (gradient - products.penalties @ coefficients)
             error = to_float(max(noise.std, Fraction(1))) / UNIT**2
@@ -508,7 +407,7 @@ class TargetRows:
         # A larger penalty would exceed the precision of floats.
         largest = max(float(np.diag(sums).max()), products.error)
         penalties = np.minimum(penalties, 2.0**30 * largest)
-        penalties = block_diag(axes.T * penalties @ axes, 0.0)
+        penalties = append_constant(axes.T * penalties @ axes, 0.0)
         n_rows = max(float(sums[-1, -1]) * (UNIT / self.rows.constant) ** 2, 1.0)
         return replace(products, penalties=penalties), n_rows
 
@@ -516,27 +415,31 @@ class TargetRows:
         """Return the residuals of all shortened rows, (n_rows,), each of which depends on one row only."""
         residuals = np.empty(len(self.target))
         for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
-            residuals[block] = self.target[block] - products[:, 0]
-        return residuals * self.rows.factors
+            np.subtract(self.target[block], products[:, 0], out=residuals[block])
+        residuals *= self.rows.factors
+        return residuals
 
     def _measure_gradient(
-        self, coefficients: Floats, limit: float, noise: Noise, source: ByteSource
+        self, residuals: Floats, limit: float, noise: Noise, source: ByteSource
     ) -> Floats:
         """Measure the sum of the products of rows and residuals clipped at a limit, in units of the columns.
 
-        `coefficients` and the result have the shape (n_columns + 1,), with the constant last.
+        `residuals` are the result of `_find_residuals`. The result has the shape (n_columns + 1,), with the constant
+        last.
         """
-        clipped = clip_residuals(self._find_residuals(coefficients), limit)
-        weighted = (clipped * self.rows.factors)[:, np.newaxis]
-        exact = self.rows.sum_gradients(
-            coefficients[:, np.newaxis], lambda block, _: weighted[block]
+        weighted = clip_residuals(residuals, limit)
+        weighted *= self.rows.factors
+        blocks = (
+            (values, weighted[block, np.newaxis])
+            for block, values in self.rows.rows.blocks()
         )
+        exact = self.rows.sum_gradients(blocks, 1)
         noisy = noise.add_floats(source, exact[:, 0])
         return noisy * (limit / UNIT**2)
 
     def _choose_limit(
         self,
-        coefficients: Floats,
+        residuals: Floats,
         fraction: Fraction,
         gradient_noise: Noise,
         n_rows: float,
@@ -551,9 +454,8 @@ class TargetRows:
         largest = math.sqrt(self.rows.square) * UNIT
         n_clipped = math.sqrt(self.n_inputs) * to_float(gradient_noise.std) / largest
         n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
-        sizes = np.abs(self._find_residuals(coefficients))
         noise = Noise.from_budget(self.budget * fraction)
-        counts = noise.add_floats(source, count_by_size(sizes))
+        counts = noise.add_floats(source, count_by_size(np.abs(residuals)))
         # Laplace noise, without a delta, has heavier tails than normal noise of its std.
         tail = 1.25 if self.budget.kind == "epsilon" else 1.0
         error = tail * to_float(noise.std)
@@ -571,8 +473,9 @@ class TargetRows:
 
 def clip_residuals(residuals: Floats, limit: float) -> Floats:
     """Clip residuals at a limit, and convert them to integers up to `UNIT`."""
-    scaled = residuals * (UNIT / limit)
-    return np.rint(np.clip(scaled, -UNIT, UNIT))
+    scaled: Floats = residuals * (UNIT / limit)
+    np.clip(scaled, -UNIT, UNIT, out=scaled)
+    return np.rint(scaled, out=scaled)
 
 
 def warn_of_missing_delta() -> None:

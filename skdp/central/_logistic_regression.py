@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.linalg import block_diag
-from scipy.special import expit, logit, softmax
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from skdp._arrays import Floats, Indices, Integers
+from skdp._arrays import Floats, Integers
 from skdp.base import (
     Bounds,
     check_choice,
@@ -27,47 +25,51 @@ from skdp.base import (
 )
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
 from skdp.central._linear_model import (
-    MAX_QUANTILE,
-    Inference,
-    Linearization,
     LinearModel,
-    Units,
     weigh_rows,
 )
 from skdp.central._rows import (
     PAIR_FACTOR,
     UNIT,
-    Curvature,
-    NoisyProducts,
     Rows,
     WeightedRows,
     choose_limit,
+    find_widths,
+    plan_product_noise,
+    to_row_units,
+)
+from skdp.central._supervised import Classes, LogitClassifier, declare_indicators
+from skdp.central.linear._losses import (
+    MAX_CLIPPED_FRACTION,
+    RESIDUAL_UNIT,
+    BinaryLoss,
+    Logits,
+    SoftmaxLoss,
+    bound_smaller,
+    predict_information,
+    tabulate_smaller,
+    to_logits,
+)
+from skdp.central.linear._products import (
+    MAX_QUANTILE,
+    Curvature,
+    Inference,
+    Linearization,
+    NoisyProducts,
+    Units,
+    append_constant,
     explain_dependence,
     explain_noise,
     find_change,
-    find_widths,
     invert,
     move_sums,
-    plan_product_noise,
     shrink_jointly,
-    to_row_units,
     warn_of_weak_effects,
 )
-from skdp.central._supervised import Classes, LogitClassifier, declare_indicators
 from skdp.central.statistics import Batches, Noise, to_float
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
-
-# Integer that represents a residual of 1: the wrong class predicted with probability 1.
-RESIDUAL_UNIT = 1 << 15
-
-# Integer that represents a logit of 1.
-LOGIT_UNIT = 1 << 10
-
-# Logits are clipped to this size: a change of probability by ``e**-16`` is less than a
-# step of residuals.
-MAX_LOGIT = 16
 
 # Fractions of the budget for sums of weights by class, and, for intervals, for counts of
 # rows by the size of their second derivatives (`SIZES`), for sums of second derivatives
@@ -111,151 +113,16 @@ MAX_EFFECT = 3.0
 # the last noisy step has smaller errors.
 MAX_CURVATURE = 0.01
 
-# Nodes for means over the standard normal distribution, and their weights.
-NODES = np.linspace(-6, 6, 97)
-NODE_WEIGHTS = stats.norm.pdf(NODES) / stats.norm.pdf(NODES).sum()
-
-# Logits in steps of 1 / `LOGIT_UNIT`.
-Logits = NDArray[np.int16]
-
 # Number of rows whose second derivatives are clipped, at most, divided by the root of the number
 # of sums and multiplied by mu: half of the rows that are shortened, so that those with an
 # indicator keep their second derivatives.
 MAX_CLIPPED_ROWS = 10
-
-# Largest fraction of the rows whose second derivatives are clipped.
-MAX_CLIPPED_FRACTION = 0.05
-
-
-# Rows are weighted such that the residuals of a row are not longer than at equal logits.
-# The weight does not depend on the class of the row, so the expected gradient at the true
-# coefficients remains 0. This would not hold if long residuals were clipped.
-
-
-class BinaryLoss:
-    """Weighted logistic loss of two classes, a function of one logit."""
-
-    n_outputs = 1
-    rate = 1.0
-    # The square of the largest residual, in units of `RESIDUAL_UNIT`.
-    square = (RESIDUAL_UNIT // 2) ** 2
-
-    def residuals(self, logits: NDArray[Any], codes: Indices) -> Floats:
-        """Return the derivative of the loss of each row by its logit, in steps; shape (n_rows, 1).
-
-        `logits` are in steps of 1 / `LOGIT_UNIT`, residuals in steps of 1 / `RESIDUAL_UNIT`, and `codes` are 0 or 1.
-        """
-        probabilities = expit((logits + 0.5) / LOGIT_UNIT)
-        # Weights limit the largest possible residual at each logit to the residual at 0.
-        weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
-        residuals = probabilities - (codes[:, np.newaxis] != 0)
-        return np.rint(RESIDUAL_UNIT * weights * residuals)
-
-    def find_log_odds(self, coefficients: Floats, constant: float) -> Floats:
-        """Return the coefficients of the log odds of the second class; shape (n_columns + 1, 1)."""
-        return coefficients
-
-
-class SoftmaxLoss:
-    """Weighted logistic loss of several classes, a function of as many logits."""
-
-    # For two classes, `BinaryLoss` gives the same models in a tenth of the time.
-
-    def __init__(self, n_classes: int) -> None:
-        """Tabulate the exponentials of differences of logits, in steps."""
-        self.n_outputs = n_classes
-        # A step for one logit changes the others, too. At equal probabilities, the second
-        # derivatives of all logits have the eigenvalue 1 / n_classes, and those of one
-        # logit are (1 - 1 / n_classes) / n_classes.
-        self.rate = 1 - 1 / n_classes
-        # The square of the norm of the residuals at equal logits.
-        self.square = RESIDUAL_UNIT**2 * (n_classes - 1) // n_classes
-        differences = np.arange(2 * MAX_LOGIT * LOGIT_UNIT + 1)
-        self._powers = np.rint(2.0**30 * np.exp(-differences / LOGIT_UNIT)).astype(
-            np.int64
-        )
-
-    def residuals(self, logits: NDArray[Any], codes: Indices) -> Floats:
-        """Return the derivatives of the loss of each row by its logits, in steps; shape (n_rows, n_classes).
-
-        `logits` are in steps of 1 / `LOGIT_UNIT`, and residuals in steps of 1 / `RESIDUAL_UNIT`.
-        """
-        largest = logits.max(axis=1, keepdims=True).astype(np.intp)
-        powers = self._powers[largest - logits]
-        # The residuals are the probabilities, rounded down, minus 1 for the class of the
-        # row. Their norm is largest if this class is the least probable class.
-        residuals = powers * RESIDUAL_UNIT // powers.sum(axis=1, keepdims=True)
-        smallest = residuals.min(axis=1, keepdims=True)
-        squares = (residuals**2).sum(axis=1, keepdims=True)
-        largest_squares = squares + RESIDUAL_UNIT * (RESIDUAL_UNIT - 2 * smallest)
-        residuals[np.arange(len(codes)), codes] -= RESIDUAL_UNIT
-        # The weight of the row reduces this largest norm to the norm at equal logits.
-        return np.trunc(residuals * np.sqrt(self.square / largest_squares))
-
-    def find_log_odds(self, coefficients: Floats, constant: float) -> Floats:
-        """Approximate the coefficients of the log odds of each class against the others, near the mean of the rows.
-
-        Both have the shape (n_columns + 1, n_classes), with the constant last, whose value is `constant`.
-        """
-        mean = softmax(constant * coefficients[-1]).clip(2.0**-30, 1 - 2.0**-30)
-        log_odds = (coefficients - (coefficients @ mean)[:, np.newaxis]) / (1 - mean)
-        log_odds[-1] = logit(mean) / constant
-        return log_odds
-
-
-def to_logits(products: Floats) -> Logits:
-    """Round products of rows and coefficients to logits in steps of 1 / `LOGIT_UNIT`, and clip them."""
-    logits = products * LOGIT_UNIT
-    np.floor(logits, out=logits)
-    # Several times as fast as np.clip.
-    np.maximum(logits, -MAX_LOGIT * LOGIT_UNIT, out=logits)
-    np.minimum(logits, MAX_LOGIT * LOGIT_UNIT, out=logits)
-    return logits.astype(np.int16)
 
 
 def choose_information(n_rows: float, mu_squared: Fraction) -> Fraction:
     """Choose the fraction of the budget for sums of second derivatives, in steps of a 64th."""
     wanted = (MIN_ROWS / Fraction(max(n_rows, 1.0))) ** 2 / mu_squared
     return Fraction(round(64 * min(max(wanted, INFORMATION), MAX_INFORMATION)), 64)
-
-
-def find_smaller(logits: Logits) -> Floats:
-    """Return the probability of the less probable class of each row, (n_rows,), for two classes."""
-    return expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
-
-
-def predict_information(coefficients: Floats, n_rows: float, squares: Floats) -> Floats:
-    """Predict sums of second derivatives from the coefficients of a logit, for normal columns.
-
-    `squares` are the expected products of two columns, of mean 0, and of the constant, which is last. They have the
-    shape of the result, (n_columns + 1, n_columns + 1).
-    """
-    logits, slopes = find_nodes(coefficients, squares)
-    # A smaller probability would be uncertain.
-    derivatives = NODE_WEIGHTS * np.maximum(expit(-np.abs(logits)), 2.0**-12) / 2
-    # Only one combination of the columns depends on the logit: their covariances with it.
-    total, mean, square = (derivatives @ NODES**power for power in range(3))
-    last = np.append(np.zeros(len(slopes) - 1), math.sqrt(squares[-1, -1]))
-    sums = total * squares + (square - total) * np.outer(slopes, slopes)
-    cross = mean * np.outer(slopes, last)
-    return n_rows * (sums + cross + cross.T)
-
-
-def find_nodes(coefficients: Floats, squares: Floats) -> tuple[Floats, Floats]:
-    """Return the logits of normal columns at `NODES`, and the covariances of the columns with a standardized logit."""
-    slopes = squares[:, :-1] @ coefficients[:-1]
-    norm = max(math.sqrt(float(slopes @ coefficients)), 2.0**-100)
-    constant = math.sqrt(squares[-1, -1]) * coefficients[-1]
-    return constant + norm * NODES, slopes / norm
-
-
-def bound_smaller(coefficients: Floats, squares: Floats) -> float:
-    """Bound the smaller probability in all but a few rows of normal columns, see `predict_information`."""
-    logits, _ = find_nodes(coefficients, squares)
-    smaller = expit(-np.abs(logits))
-    order = np.argsort(-smaller)
-    covered = np.cumsum(NODE_WEIGHTS[order]) > MAX_CLIPPED_FRACTION
-    return float(smaller[order[np.argmax(covered)]])
 
 
 class Steps(NamedTuple):
@@ -350,13 +217,14 @@ class Descent:
         rows, loss = self.rows, self.loss
         logits = np.empty((loss.n_outputs, len(rows.factors)), np.int16).T
 
-        def weigh_residuals(block: slice, products: Floats) -> Floats:
-            logits[block] = to_logits(products)
-            residuals = loss.residuals(logits[block], rows.rows.codes[block])
-            return residuals * rows.factors[block, np.newaxis] ** 2
+        def weigh_residuals() -> Iterator[tuple[Floats, Floats]]:
+            for block, values, products in rows.predict(coefficients):
+                logits[block] = to_logits(products)
+                residuals = loss.residuals(logits[block], rows.rows.codes[block])
+                yield values, residuals * rows.factors[block, np.newaxis] ** 2
 
         noise = Noise.gaussian(mu_squared, rows.square * loss.square)
-        exact = rows.sum_gradients(coefficients, weigh_residuals)
+        exact = rows.sum_gradients(weigh_residuals(), loss.n_outputs)
         unit = UNIT * RESIDUAL_UNIT
         # Rounding of values to integers causes errors of up to one step.
         error = to_float(max(noise.std, Fraction(1))) / unit
@@ -421,8 +289,8 @@ class Descent:
             return curvature
         factors = self.rows.factors
         if self.loss.n_outputs == 1:
-            relative = find_smaller(logits) / (units[0] / 2)
-            factors = factors * np.sqrt(np.minimum(relative, 1.0))
+            roots = np.sqrt(np.minimum(tabulate_smaller() / (units[0] / 2), 1.0))
+            factors = factors * roots.take(np.abs(logits[:, 0]))
         measured = self.rows.measure_products(factors, noise, source, 1 / 4)
         sums = [
             measured.shrink_toward(one).sums * unit
@@ -440,8 +308,8 @@ class Descent:
         information, scores = self._measure(steps, mu_squared, part, source)
         (mean,), (gradient,), error = steps.mean.T, steps.gradient.T, steps.error
         expected = steps.curvature.move(steps.mean).sums[0]
-        squares, added = self.rows.squares, block_diag(self.rows.uncertainty, 0)
-        uncertainty = np.linalg.solve(squares, added).T
+        squares, added = self.rows.squares, append_constant(self.rows.uncertainty, 0)
+        uncertainty = np.asarray(np.linalg.solve(squares, added).T, float)
         # A minimum of the eigenvalues would be certain. It is for expected second derivatives
         # only, which change with the coefficients: from the mean to the middle of the Newton
         # step, and to its end.
@@ -473,10 +341,11 @@ class Descent:
         rows = self.rows
         factors = np.empty(len(rows.factors))
         residuals = np.empty(len(factors), np.int16)
+        # A second derivative is half of the smaller probability, and few are large.
+        roots = np.sqrt(2 * tabulate_smaller())
         for block, _, products in rows.predict(steps.mean):
             logits = to_logits(products)
-            # A second derivative is half of the smaller probability, and few are large.
-            factors[block] = np.sqrt(2 * find_smaller(logits)) * rows.factors[block]
+            factors[block] = roots.take(np.abs(logits[:, 0])) * rows.factors[block]
             residuals[block] = self.loss.residuals(logits, rows.rows.codes[block])[:, 0]
         squares, constant = rows.rows.squares, rows.constant**2
         counts = Noise.gaussian(mu_squared * SIZES)

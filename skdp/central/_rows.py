@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -11,25 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from skdp._arrays import Floats, Integers, Mask
 from skdp.central._sums import slice_rows
+from skdp.central.linear._products import NoisyProducts, append_constant
 from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
-
-# Smallest eigenvalue of the sums of products, in norms of the noise, in Newton steps and for
-# intervals. The spectral norm of the noise is about 2 norms, so a true eigenvalue exceeds
-# this one at most ``1 + 2 / MIN_SUPPORT`` times: less than twice, so that steps converge.
-MIN_SUPPORT = 2.5
-
-# Variance of expected second derivatives, relative to the true ones. At 0.01, 0.91 of the
-# intervals of 24 real tables cover the coefficients, at 0.05 and 0.15, 0.93 and 0.94.
-EXPECTED_VARIANCE = 0.1
-
-# The same for the products of two columns, which are 0 if the columns are independent.
-EXPECTED_PAIR_VARIANCE = 0.01
 
 # Integer that represents the distance from the origin of a column to its farther bound.
 UNIT = 1 << 14
@@ -177,8 +165,10 @@ class Rows:
         """Return the factor of each row, at most 1, that shortens it to a squared norm of at most `square`."""
         # Three roundings increase a factor by less than 2**-50. Products are truncated
         # toward 0, which does not increase the norm.
-        shortened = np.sqrt(square / np.maximum(self.squares, 1)) * (1 - 2.0**-40)
-        return np.where(self.squares > square, shortened, 1.0)
+        factors = np.ones(len(self.squares))
+        is_long = self.squares > square
+        factors[is_long] = np.sqrt(square / self.squares[is_long]) * (1 - 2.0**-40)
+        return factors
 
     @property
     def largest_factors(self) -> Floats:
@@ -215,12 +205,16 @@ class Rows:
         """
         size = self.n_columns + 1
         total = np.zeros((size, size), np.int64)
-        for block, part in self.blocks():
-            part = np.pad(part, ((0, 0), (0, 1)), constant_values=constant)
-            shortened = np.trunc(part * factors[block, np.newaxis])
+        for block in slice_rows(*self.positions.shape):
+            # Rows are columns here, so that NumPy's loops are long.
+            shortened = np.empty((size, len(factors[block])))
+            shortened[:-1] = self.positions[block].T
+            shortened[-1] = constant
+            shortened *= factors[block]
+            np.trunc(shortened, out=shortened)
             # The routine of BLAS for a matrix and its transpose takes up to ten times as long
             # as the routine for two matrices.
-            total += (shortened.T @ shortened.copy()).astype(np.int64)
+            total += (shortened @ shortened.copy().T).astype(np.int64)
         return total
 
     def center(self, middle: NDArray[np.int16]) -> Rows:
@@ -266,52 +260,6 @@ def round_axes(axes: Floats, largest: int) -> Floats:
     n_bits = 52 - max(largest.bit_length(), 16)
     scale = 2.0 ** (n_bits - np.frexp(np.abs(axes).sum(axis=0).max())[1])
     return np.rint(axes * scale) / scale
-
-
-def find_gain(
-    products: NoisyProducts,
-    gradient: Floats,
-    estimate: Floats,
-    shrunk: Floats,
-    covariance: Floats,
-) -> float:
-    """Return twice the decrease of the loss by the columns beyond a constant, less its bias and its standard error.
-
-    `products` are the second derivatives of the loss, `gradient` is the decrease at coefficients of 0, `estimate` and
-    `shrunk` are coefficients, all of the shape (n_columns + 1,), and `covariance` is due to the noise of the estimate.
-    """
-    # The sums without a minimum of their eigenvalues: it is reached where columns hardly vary.
-    sums = products.sums
-    gain = float((2 * gradient - sums @ shrunk) @ shrunk)
-    if products.constraint is None:
-        # The decrease by the constant alone.
-        gain -= float(gradient[-1]) ** 2 / max(float(sums[-1, -1]), products.noise_norm)
-    # The products given the constant.
-    row = products.matrix[-1, :-1]
-    given = products.matrix[:-1, :-1] - np.outer(row, row) / products.matrix[-1, -1]
-    values, vectors = np.linalg.eigh(given)
-    estimates, components = vectors.T @ estimate[:-1], vectors.T @ shrunk[:-1]
-    variances = np.diag(vectors.T @ covariance[:-1, :-1] @ vectors)
-    # C. Mallows (1973): the noise of the estimate is not an effect, nor is the noise of the
-    # products.
-    factors = np.divide(
-        components, estimates, out=np.zeros_like(values), where=estimates != 0
-    )
-    slopes = 2 * values * (2 - factors) * components
-    gain -= 2 * float((values * factors * variances).sum())
-    gain -= 2 * products.square_error * float(components @ components)
-    return gain - math.sqrt(float((slopes**2 * variances).sum()))
-
-
-def warn_of_weak_effects(*, has_delta: bool = True) -> None:
-    """Warn that predictions may be no better than a constant."""
-    delta = "" if has_delta else "set a delta such as 1e-6, "
-    warn_user(
-        "The noise is about as large as the effects of the columns, so predictions may "
-        f"be no better than a constant. Leave unknown ends of bounds open, {delta}or use "
-        "more rows, fewer columns, narrower bounds or a larger epsilon",
-        "guide/models#which-model",
-    )
 
 
 def warn_of_few_rows(n_rows: float, error: float) -> bool:
@@ -556,7 +504,7 @@ class WeightedRows:
     @cached_property
     def squares(self) -> Floats:
         """The expected products of two columns, and of the constant, which is last; (n_columns + 1, n_columns + 1)."""
-        return block_diag(self.covariance, (self.constant / UNIT) ** 2)
+        return append_constant(self.covariance, (self.constant / UNIT) ** 2)
 
     def count_classes(self, n_classes: int) -> Integers:
         """Sum the weights of the rows of each class, in steps of 1 / `UNIT`."""
@@ -565,22 +513,16 @@ class WeightedRows:
         return sums.astype(np.int64)
 
     def sum_gradients(
-        self, coefficients: Floats, residuals: Callable[[slice, Floats], Floats]
+        self, residuals: Iterable[tuple[Floats, Floats]], n_outputs: int
     ) -> Integers:
-        """Return the exact sum over rows of the product of each row and its weighted residuals.
+        """Return the exact sum over rows of the product of each row and its residuals; (n_columns + 1, n_outputs).
 
-        Parameters
-        ----------
-        coefficients : ndarray of shape (n_columns + 1, n_outputs)
-            Coefficients of the rows; the coefficient of the constant is last.
-        residuals : callable
-            Function of a slice of the rows, and of their products with the coefficients in units of the columns. It
-            returns weighted residuals, (n_rows_of_slice, n_outputs), each row of which depends on one row only. They
-            are truncated to integers.
+        `residuals` are blocks of rows with their weighted residuals, (n_rows_of_block, n_outputs), which are truncated
+        to integers. The residuals of a row depend on this row only.
         """
-        total = np.zeros(coefficients.shape, np.int64)
-        for block, values, products in self.predict(coefficients):
-            weighted = np.trunc(residuals(block, products))
+        total = np.zeros((self.rows.n_columns + 1, n_outputs), np.int64)
+        for values, weighted in residuals:
+            weighted = np.trunc(weighted)
             total[:-1] += (values.T @ weighted).astype(np.int64)
             total[-1] += self.constant * weighted.sum(axis=0).astype(np.int64)
         return total
@@ -616,320 +558,18 @@ class WeightedRows:
         return NoisyProducts(sums, error / scales[1], error / scales[0])
 
 
-def invert(matrix: Floats, constraint: Floats | None) -> Floats:
-    """Invert the second derivatives of a loss, for Newton steps that do not change ``constraint @ coefficients``.
-
-    `constraint` has the shape (n_columns + 1,); None without a constraint.
-    """
-    inverse = np.asarray(np.linalg.inv(matrix), float)
-    if constraint is None:
-        return inverse
-    direction = inverse @ constraint
-    removed: Floats = np.outer(direction, direction) / (constraint @ direction)
-    return inverse - removed
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyProducts:
-    """Noisy sums over rows of the products of columns and a constant, which is last, in units of the columns."""
-
-    # Shape (n_columns + 1, n_columns + 1).
-    sums: Floats
-    # Standard deviations of the noise of a sum of products of two columns, and of squares.
-    error: float
-    square_error: float
-    # Penalties of pairs of coefficients, of the shape of `sums`.
-    penalties: Floats | float = 0.0
-    # Combination of the coefficients that remains 0: the intercept, in a model without it.
-    constraint: Floats | None = None
-    # Orthogonal directions, as columns, and the variances of the errors of shrunk sums in
-    # pairs of them; both have the shape of `sums`.
-    directions: Floats | None = None
-    variances: Floats | float = 0.0
-
-    @property
-    def noise_norm(self) -> float:
-        """About half of the spectral norm of the noise."""
-        # The spectral norm of a symmetric matrix with independent entries is about twice the
-        # root of the sum of the variances of a row.
-        return float(np.linalg.norm(self.errors[0]))
-
-    @property
-    def errors(self) -> Floats:
-        """The standard deviations of the noise of all sums, of the shape of `sums`."""
-        errors = np.full(self.sums.shape, self.error)
-        np.fill_diagonal(errors, self.square_error)
-        return errors
-
-    @cached_property
-    def eigen(self) -> tuple[Floats, Floats]:
-        """Eigenvalues of the sums with penalties, ascending, and eigenvectors, as columns."""
-        values, vectors = np.linalg.eigh(self.sums + self.penalties)
-        return values, vectors
-
-    @cached_property
-    def matrix(self) -> Floats:
-        """The sums with penalties, and with eigenvalues that exceed their noise."""
-        values, vectors = self.eigen
-        smallest = max(MIN_SUPPORT * self.noise_norm, 2.0**-40 * values[-1])
-        return vectors * np.maximum(values, smallest) @ vectors.T
-
-    @cached_property
-    def inverse(self) -> Floats:
-        """The inverse of `matrix`, see `invert`."""
-        return invert(self.matrix, self.constraint)
-
-    def shrink_toward(
-        self,
-        expected: Floats,
-        uncertainty: Floats | None = None,
-        *,
-        smallest: float = 1 / 20,
-    ) -> NoisyProducts:
-        """Shrink the sums toward a multiple of the matrix of expected sums, in proportion to their noise.
-
-        `uncertainty` is the relative size of errors of the expected sums, a matrix of the same shape. The eigenvalues
-        of the result, in expected ones, are at least `smallest`.
-        """
-        values, vectors = np.linalg.eigh(expected)
-        # In these units, the expected sums are the identity.
-        units, identity = vectors / np.sqrt(values), np.eye(len(values))
-        squares = np.outer(values, values)
-        sums = units.T @ self.sums @ units
-        variances = np.maximum(self.errors / np.sqrt(squares), 2.0**-30) ** 2
-        weights = np.append(1 / np.diag(variances), 1 / EXPECTED_VARIANCE)
-        mean = float(np.average(np.append(np.diag(sums), 1), weights=weights))
-        factor = max(mean, 0.2)
-        excess, variances = sums / factor - identity, variances / factor**2
-        prior: Floats | float = estimate_prior(excess, variances, EXPECTED_VARIANCE)
-        if uncertainty is not None:
-            # The products of two columns vary less than the squares of a column.
-            is_pair = identity == 0
-            of_own, of_pairs = (
-                estimate_prior(excess[part], variances[part], least, n_errors=1)
-                for part, least in (
-                    (~is_pair, EXPECTED_VARIANCE),
-                    (is_pair, EXPECTED_PAIR_VARIANCE),
-                )
-            )
-            relative = np.diag(vectors.T @ uncertainty @ vectors)
-            known = np.outer(relative, relative)
-            prior = np.where(is_pair, of_pairs + known / len(values), of_own + known)
-        part = prior / (prior + variances)
-        shrunk, rotation = np.linalg.eigh(identity + excess * part)
-        rotation = vectors * np.sqrt(factor * values) @ rotation
-        return replace(
-            self,
-            sums=rotation * np.maximum(shrunk, smallest) @ rotation.T,
-            directions=vectors,
-            variances=part * variances * factor**2 * squares,
-        )
-
-    def find_covariance(self, step: Floats, other: Floats) -> Floats:
-        """Return the covariances of the products of shrunk sums with a step, (n_columns + 1,), due to their errors.
-
-        The result, of the shape of `sums`, is linear in both steps, and symmetric.
-        """
-        assert self.directions is not None
-        first, second = self.directions.T @ step, self.directions.T @ other
-        # Both entries of a pair have the same error.
-        pairs = np.outer(first, second)
-        pairs = self.variances * (pairs + pairs.T) / 2
-        np.fill_diagonal(pairs, self.variances @ (first * second))
-        covariance: Floats = self.directions @ pairs @ self.directions.T
-        return covariance
-
-
-def estimate_prior(
-    excess: Floats, variances: Floats, smallest: float, *, n_errors: float = 0.0
-) -> float:
-    """Estimate the variance of excesses without their noise, by moments (empirical Bayes); at least `smallest`.
-
-    The estimate is reduced by `n_errors` of its standard errors without a variance.
-    """
-    weights = 1 / (variances + 0.05) ** 2
-    weights /= weights.sum()
-    prior = float((weights * (excess**2 - variances)).sum())
-    prior -= n_errors * math.sqrt(2 * float(((weights * variances) ** 2).sum()))
-    return min(max(prior, smallest), 4.0)
-
-
-def shrink_jointly(
-    products: Sequence[NoisyProducts],
-    estimates: Floats,
-    variance: float,
-    *,
-    is_final: bool = True,
-) -> Floats:
-    """Shrink the coefficients of each logit by the variance of all of them, which their squares determine.
-
-    `estimates` have the shape (n_columns + 1, n_outputs), and `variance` is the variance of the noise of a gradient.
-    Coefficients that do not clearly exceed their noise become 0 unless they are final.
-    """
-    # Components in the directions of the eigenvectors; shape (n_outputs, n_columns + 1).
-    vectors = np.stack([one.eigen[1] for one in products])
-    components = np.einsum("oji,jo->oi", vectors, estimates)
-    inverses = np.stack([one.inverse for one in products])
-    noise = variance * (np.swapaxes(vectors, 1, 2) @ inverses) ** 2
-    noise = noise.sum(axis=2)
-    # A combination of coefficients that remains 0 has no noise.
-    noise[noise <= 2.0**-40 * noise.max()] = np.inf
-    squares = np.maximum(components**2, 2.0**-100)
-    # Squares in variances of their noise: chi-squared without a signal. Final coefficients
-    # keep their direction, which determines the order of predictions.
-    size = np.isfinite(noise).sum()
-    excess = float((squares / noise).sum()) - size
-    excess = max(excess, 0.05 * size) if is_final else excess - 2 * math.sqrt(size)
-    prior = max(excess, 0.0) / (1 / noise).sum()
-    # The largest square of noise is about ``2 log(size)`` variances (D. L. Donoho, I. M.
-    # Johnstone, 1994), so larger components are hardly shrunk.
-    own = (3 + 2 * math.log(size)) * noise / squares
-    factors = np.maximum(prior / (prior + noise), 1 - own)
-    # Where the products are not larger than their noise, as for collinear columns, the
-    # eigenvalue is uncertain, too (W. James, C. Stein, 1961).
-    smallest = np.array([[MIN_SUPPORT * one.noise_norm] for one in products])
-    values = np.stack([one.eigen[0] for one in products])
-    factors = np.where(values < smallest, squares / (squares + 6 * noise), factors)
-    shrunk = np.einsum("oji,oi->jo", vectors, components * factors)
-    for output, one in enumerate(products):
-        if one.constraint is not None:
-            shrunk[:, output] = one.inverse @ one.matrix @ shrunk[:, output]
-    return shrunk
-
-
-def find_change(start: Floats, end: Floats) -> Floats:
-    """Return the matrix by which `move_sums` multiplies from both sides."""
-    change = np.linalg.cholesky(end) @ np.linalg.inv(np.linalg.cholesky(start))
-    return np.asarray(change, float)
-
-
-def move_sums(sums: Floats, start: Floats, end: Floats) -> Floats:
-    """Multiply sums of products from both sides so that `start` would become `end`; all have the same shape."""
-    change = find_change(start, end)
-    moved: Floats = change @ sums @ change.T
-    return moved
-
-
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """Second derivatives of the loss by the coefficients of each logit, estimated at known coefficients."""
-
-    # Shape (n_columns + 1, n_outputs).
-    coefficients: Floats
-    # Shape (n_outputs, n_columns + 1, n_columns + 1).
-    sums: Floats
-    # `sums` of normal columns.
-    expected: Floats
-    # Predicts `expected` from `coefficients`.
-    predict: Callable[[Floats], Floats]
-
-    def move(self, coefficients: Floats) -> Curvature:
-        """Multiply the second derivatives by their predicted change, see `move_sums`."""
-        expected = self.predict(coefficients)
-        moved = np.stack(list(map(move_sums, self.sums, self.expected, expected)))
-        return Curvature(coefficients, moved, expected, self.predict)
-
-    def change_gradient(self, step: Floats) -> Floats:
-        """Predict the change of the gradient by a step; both have the shape (n_columns + 1, n_outputs)."""
-        return np.einsum("oij,jo->io", self.sums, step)
-
-    def correct(self, step: Floats, gradient: Floats, error: float) -> Curvature | None:
-        """Return the mean second derivatives along a step that was too long, at its end; otherwise None.
-
-        The step and the noisy gradient at its end have the shape (n_columns + 1, n_outputs), and `error` is the
-        standard error of the gradient. A step is too long if the loss increases along it at its end.
-        """
-        increase = float((step * gradient).sum())
-        increase -= 3 * error * float(np.linalg.norm(step))
-        if increase <= 0:
-            return None
-        changes = self.change_gradient(step)
-        squares = np.maximum((changes * step).sum(axis=0), 2.0**-100)
-        factor = increase / float(squares.sum())
-        added = factor * np.einsum("io,jo->oij", changes, changes / squares)
-        end = self.coefficients + step
-        return Curvature(end, self.sums + added, self.predict(end), self.predict)
-
-
-# Largest factor that `explain_noise` states: about the spectral norm of the noise divided by
-# the largest eigenvalue that can be noise alone.
-MAX_NOISE_FACTOR = 2.5
-
-
-def explain_noise(
-    support: float, required: float, *, few: str = "", terms: Sequence[Any] = ()
-) -> str:
-    """State the rows that are required for intervals, if the smallest eigenvalue in norms of the noise is `support`.
-
-    `few` names the rows whose number may be noise alone, so that no factor is known. `terms` are the coefficients
-    without intervals; () for all of them.
-    """
-    problem = "The noise is too large for intervals of the coefficients"
-    if terms:
-        problem += f" of {list(terms)}"
-    remedy = "Narrower bounds or fewer columns reduce the noise"
-    if few:
-        return (
-            f"{problem}: it is about as large as the number of {few}. Use more rows or "
-            f"a larger epsilon. {remedy}"
-        )
-    # An eigenvalue that is noise alone has no lower bound, so the factor may be larger.
-    factor = min(max(required / max(support, 1e-9), 1.2), MAX_NOISE_FACTOR)
-    times = math.ceil(10 * factor) / 10
-    return (
-        f"{problem}: at least {times} times as many rows, or an epsilon that is at "
-        f"least {times} times as large, are required. {remedy}"
-    )
-
-
-def explain_dependence(
-    products: NoisyProducts, axes: Floats, names: Sequence[Any], expected: float
-) -> str:
-    """Name the columns that are constant or depend on each other; return an empty text if noise may be the reason.
-
-    The columns were multiplied by `axes`. `expected` is the smallest eigenvalue of the products for columns of which
-    none is a combination of others.
-    """
-    required = 2 * products.noise_norm
-    # Sums of products of the centered columns.
-    total = products.sums[-1]
-    means = total[:-1] / max(float(total[-1]), required)
-    centered = products.sums[:-1, :-1] - np.outer(means, total[:-1])
-    values, vectors = np.linalg.eigh(centered)
-    # The smallest eigenvalue of a constant combination of columns is noise.
-    # With few rows, the eigenvalues of independent columns are smaller than expected.
-    expected = min(expected, float(values[1:].mean())) if len(values) > 1 else expected
-    is_certain = expected > 4 * required and values[0] < products.noise_norm
-    # A combination of columns is constant only if another combination is not.
-    if not is_certain or (len(names) > 1 and values[-1] <= 2 * required):
-        return ""
-    # The combination of the columns with the smallest variance, in standard deviations of
-    # the columns, which are at least the smallest one that the noise permits.
-    to_columns = np.linalg.inv(axes)
-    variances = np.diag(to_columns.T @ centered @ to_columns)
-    variances = np.maximum(variances, required * (to_columns**2).sum(axis=0))
-    weights = np.abs(axes @ vectors[:, 0]) * np.sqrt(variances)
-    indices = np.flatnonzero(weights > 0.3 * weights.max())
-    involved = [names[index] for index in indices.tolist()]
-    if len(involved) == 1:
-        return (
-            f"Column {involved[0]!r} is constant within its bounds, up to noise, so the "
-            "coefficients have no intervals. Drop the column, or declare narrower bounds"
-        )
-    return (
-        f"Columns {involved} depend on each other, up to noise, so the coefficients have "
-        "no intervals. Drop one of these columns; for the indicators of a column, use "
-        "DPOneHotEncoder(drop='first')"
-    )
-
-
 # Ascending limits of residuals by size, in half widths of the bounds of a target.
 RESIDUAL_LIMITS = 2.0 ** np.arange(-22, 2)
 
 
 def count_by_size(sizes: Floats) -> Integers:
     """Count residuals between successive `RESIDUAL_LIMITS`; the last count includes larger residuals."""
-    classes = np.searchsorted(RESIDUAL_LIMITS[:-1], sizes)
+    # The first bits of a float after its sign are its exponent, which is larger by 1,023. A
+    # number after a power of 2 has its exponent, and the power itself has the one before.
+    classes = np.asarray(sizes, float).view(np.int64) - 1
+    classes >>= 52
+    classes -= 1022 + round(math.log2(RESIDUAL_LIMITS[0]))
+    np.clip(classes, 0, len(RESIDUAL_LIMITS) - 1, out=classes)
     return np.bincount(classes, minlength=len(RESIDUAL_LIMITS)).astype(np.int64)
 
 

@@ -194,7 +194,12 @@ def _count_evenly(table: Table, *, ends: Floats) -> list[Integers]:
     counts = []
     for numbers, (low, high) in zip(read_values(table), ends, strict=True):
         # Halves, because the difference of two ends may exceed the largest float.
-        parts = (np.clip(numbers, low, high) / 2 - low / 2) / (high / 2 - low / 2)
-        cells = np.clip(np.floor(parts * N_CELLS), 0, N_CELLS - 1).astype(np.int64)
-        counts.append(np.bincount(cells, minlength=N_CELLS))
+        parts = np.clip(numbers, low, high)
+        parts /= 2
+        parts -= low / 2
+        parts /= high / 2 - low / 2
+        parts *= N_CELLS
+        by_cell = np.bincount(parts.astype(np.intp), minlength=N_CELLS + 1)
+        # The last cell includes its upper end.
+        counts.append(np.append(by_cell[:-2], by_cell[-2:].sum()))
     return counts

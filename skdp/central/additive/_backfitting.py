@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -17,17 +17,19 @@ from scipy.special import expit, ndtri, softmax
 
 from skdp._arrays import Floats, Indices, Integers
 from skdp.central._logistic_regression import (
-    LOGIT_UNIT,
-    MAX_LOGIT,
     MAX_STEP,
-    RESIDUAL_UNIT,
-    BinaryLoss,
-    SoftmaxLoss,
 )
 from skdp.central._rows import (
     RESIDUAL_LIMITS,
     choose_residual_limit,
     count_by_size,
+)
+from skdp.central.linear._losses import (
+    LOGIT_UNIT,
+    MAX_LOGIT,
+    RESIDUAL_UNIT,
+    BinaryLoss,
+    SoftmaxLoss,
 )
 from skdp.central.statistics import (
     Noise,
@@ -360,13 +362,10 @@ class ClassResiduals:
         self._loss = BinaryLoss() if self._is_binary else SoftmaxLoss(n_classes)
         self.square = self._loss.square
 
-    def measure(self, targets: NDArray[Any], responses: NDArray[Any]) -> Floats:
+    def measure(self, targets: NDArray[Any], responses: NDArray[Any]) -> NDArray[Any]:
         """Return the residuals of rows, (n_outputs, n_rows): minus the gradients of their losses."""
         largest = MAX_LOGIT * LOGIT_UNIT
         logits = np.clip(responses, -largest, largest)
-        if self._is_binary:
-            logits += (2 * largest + 1) * targets + largest
-            return tabulate_residuals().take(logits)
         return -self._loss.residuals(logits.T, targets).T
 
     def linearize(self, means: Floats, others: Floats) -> tuple[Floats, Floats]:
@@ -398,15 +397,6 @@ class ClassResiduals:
         weights = math.sqrt(self.square) / RESIDUAL_UNIT / longest
         variances = probabilities * (1 - probabilities)
         return weights * variances, weights**2 * variances
-
-
-@cache
-def tabulate_residuals() -> Floats:
-    """Return the residuals of the first and then of the second of two classes for all logits, in steps."""
-    largest = MAX_LOGIT * LOGIT_UNIT
-    logits = np.tile(np.arange(-largest, largest + 1), 2)[:, np.newaxis]
-    codes = np.arange(len(logits)) // (2 * largest + 1)
-    return -BinaryLoss().residuals(logits, codes)[:, 0]
 
 
 class NumberResiduals:

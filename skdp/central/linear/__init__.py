@@ -1,0 +1,1 @@
+"""Losses of linear models, and inference from their noisy sums."""
