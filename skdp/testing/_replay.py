@@ -259,9 +259,9 @@ def compute_loss(draw: Draw, other_draw: Draw) -> dict[str, Any]:
     size = math.prod(draw.shape)
     if "scores" in draw.parameters:
         pairs = zip(list_scores(draw), list_scores(other_draw), strict=True)
-        changes = [Fraction(int(score)) - int(other) for score, other in pairs]
+        changes = [int(score) - int(other) for score, other in pairs]
         size = len(changes)
-        score_range = max(changes, default=Fraction(0)) - min(changes, default=0)
+        score_range = max(changes, default=0) - min(changes, default=0)
         difference, parts = float(score_range), [_measure_choice(draw, score_range)]
     else:
         difference, parts = _measure_noise(draw, compute_changes(draw, other_draw))
@@ -281,7 +281,7 @@ def compute_loss(draw: Draw, other_draw: Draw) -> dict[str, Any]:
 _INFINITE: Part = (math.inf, math.inf, math.inf, StatedLoss(0.0))
 
 
-def _measure_choice(draw: Draw, score_range: Fraction) -> Part:
+def _measure_choice(draw: Draw, score_range: int) -> Part:
     """Return the loss of a random choice by scores, from the range of the changes of scores."""
     pure = _measure_pure(score_range, 1 / draw.parameters["rate"], 1 << 40)
     if draw.sampler != "exponential_mechanism":
@@ -295,20 +295,18 @@ def _measure_choice(draw: Draw, score_range: Fraction) -> Part:
     return epsilon, rho, mu_squared, exponential_loss(epsilon)
 
 
-def _measure_pure(
-    norm: Fraction, scale: Fraction, sensitivity: int | None = None
-) -> Part:
+def _measure_pure(norm: int, scale: Fraction, sensitivity: int | None = None) -> Part:
     """Return the loss of pure noise with a scale, from a change of numbers in the norm of the noise."""
-    epsilon = norm / scale
+    epsilon = Fraction(norm) / scale
     # A change by n is a chain of n changes by 1 in `laplace_loss`.
-    loss = laplace_loss(epsilon, sensitivity or max(1, int(norm)))
+    loss = laplace_loss(epsilon, sensitivity or max(1, norm))
     mu = pure_mu(epsilon)
     rho = float(epsilon) * math.tanh(epsilon / 2)
     return epsilon, rho, math.inf if mu is None else mu**2, loss
 
 
 def _measure_noise(
-    draw: Draw, distances: Sequence[Fraction] | None
+    draw: Draw, distances: Sequence[int] | None
 ) -> tuple[float, list[Part]]:
     """Return the norm of the changes of the numbers of a draw, and the losses of its independent parts.
 
@@ -317,7 +315,7 @@ def _measure_noise(
     if distances is None:
         return math.nan, [_INFINITE]
     if "variance" in draw.parameters:
-        square = sum((distance**2 for distance in distances), Fraction(0))
+        square = sum(distance**2 for distance in distances)
         # Gaussian noise of variance v covers changes x with mu**2 = |x|**2 / v.
         mu_squared = square / draw.parameters["variance"]
         epsilon = math.inf if square else 0
@@ -329,7 +327,7 @@ def _measure_noise(
     return float(sum(norms)), [_measure_pure(norm, scale) for norm in norms]
 
 
-def _find_norms(draw: Draw, changes: Sequence[Fraction]) -> list[Fraction]:
+def _find_norms(draw: Draw, changes: Sequence[int]) -> list[int]:
     """Return the changes of numbers with independent noise; a row of cube noise covers its largest change."""
     if draw.sampler != "cube_noise":
         return [change for change in changes if change]

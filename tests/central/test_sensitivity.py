@@ -36,6 +36,7 @@ RELEASES = {
 }
 
 
+@pytest.mark.usefixtures("few_cells")
 @pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
 @pytest.mark.parametrize("persons", [False, True])
 @pytest.mark.parametrize("name", RELEASES)
