@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain, repeat, zip_longest
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,8 @@ class Draw:
     parameters: dict[str, Any]
     value: Any
     shape: tuple[int, ...] = ()
-    # For each index of the flat array of noise: pairs (number without noise, noisy number).
-    sums: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
+    # For each value of the flat array of noise: pairs (number without noise, noisy number).
+    sums: list[list[tuple[Any, Any]]] = field(default_factory=list)
 
 
 class Recording:
@@ -101,26 +101,12 @@ class Recording:
                 value = recorded.value
             self.draws.append(Draw(sampler, parameters, value))
             return value
-        self.draws.append(Draw(sampler, parameters, None, shape))
+        draw = Draw(sampler, parameters, None, shape, [[] for _ in range(value.size)])
+        self.draws.append(draw)
+        earlier = chain(recorded.sums if recorded is not None else [], repeat(()))
         values = np.empty(value.size, object)
-        for index, noise in enumerate(value.ravel().tolist()):
-            values[index] = _NoiseValue(noise, self, draw_index, index)
+        values[:] = list(map(_NoiseValue, value.ravel().tolist(), draw.sums, earlier))
         return values.reshape(shape).view(_Noise)
-
-    def record_sum(self, noise: _NoiseValue, number: Any, total: Any) -> Any:
-        """Record a number and its sum with a noise value; in a replay, return the recorded sum.
-
-        A replay is a second run, on a neighbor of the table, that gets the noisy numbers of the first run.
-        """
-        draw = self.draws[noise.draw]
-        sums = draw.sums.setdefault(noise.index, [])
-        recorded = self._find_earlier(noise.draw, draw.sampler)
-        if recorded is not None:
-            recorded_sums = recorded.sums.get(noise.index, [])
-            if len(sums) < len(recorded_sums):
-                _, total = recorded_sums[len(sums)]
-        sums.append((number, total))
-        return total
 
 
 def _copy_start(values: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
@@ -136,27 +122,33 @@ class _NoiseValue(int):
     # With None, NumPy calls the methods of this class for sums.
     __array_ufunc__ = None
 
-    recording: Recording
-    draw: int
-    index: int
+    sums: list[tuple[Any, Any]]
+    recorded_sums: Sequence[tuple[Any, Any]]
 
     def __new__(
-        cls, value: int, recording: Recording, draw: int, index: int
+        cls,
+        value: int,
+        sums: list[tuple[Any, Any]],
+        recorded_sums: Sequence[tuple[Any, Any]],
     ) -> _NoiseValue:
         noise = super().__new__(cls, value)
-        noise.recording, noise.draw, noise.index = recording, draw, index
+        noise.sums, noise.recorded_sums = sums, recorded_sums
         return noise
 
     def _add_to(self, number: Any, sign: int = 1) -> Any:
         """Record a number, or each number of an array, and return its sum with the noise.
 
-        With the sign -1, return the number minus the noise. `recording` collects the numbers of one run; in a replay, a
-        second run on a neighbor of the table, it returns the sum of the first run.
+        With the sign -1, return the number minus the noise. `sums` collects the numbers of one run. In a replay, a
+        second run on a neighbor of the table, `recorded_sums` has the sums of the first run, which are returned.
         """
         if isinstance(number, np.ndarray):
-            sums = [self._add_to(part, sign) for part in number.ravel().tolist()]
-            return np.array(sums).reshape(number.shape)
-        return self.recording.record_sum(self, number, number + sign * int(self))
+            parts = [self._add_to(part, sign) for part in number.ravel().tolist()]
+            return np.array(parts).reshape(number.shape)
+        total = number + sign * int(self)
+        if len(self.sums) < len(self.recorded_sums):
+            _, total = self.recorded_sums[len(self.sums)]
+        self.sums.append((number, total))
+        return total
 
     def __add__(self, number: Any) -> Any:
         """Return noise + number."""
@@ -206,7 +198,7 @@ def _find_dtype(numbers: Any) -> Any:
     return np.array(np.asarray(numbers).tolist()).dtype
 
 
-def compute_changes(first: Draw, second: Draw) -> list[Fraction] | None:
+def compute_changes(first: Draw, second: Draw) -> list[int] | None:
     """Return the absolute differences of the numbers to which noise was added in two runs.
 
     `first` and `second` are one draw of noise in both runs. The differences have the order of the noise. None if a
@@ -214,27 +206,35 @@ def compute_changes(first: Draw, second: Draw) -> list[Fraction] | None:
     """
     changes = []
     # Joint noise (`cube_noise`) is one vector per row, so its norms depend on the order.
-    for index in sorted(first.sums.keys() | second.sums.keys()):
-        first_sums, second_sums = first.sums.get(index, []), second.sums.get(index, [])
+    for first_sums, second_sums in zip(first.sums, second.sums, strict=True):
         for (number, _), (other_number, _) in zip(
             first_sums, second_sums, strict=False
         ):
-            if not (math.isfinite(number) and math.isfinite(other_number)):
-                return None
-            # Numbers are converted to Python numbers, because NumPy integers overflow.
-            change = Fraction(np.asarray(number).item())
-            change -= Fraction(np.asarray(other_number).item())
-            if change.denominator != 1:
+            change = _subtract_exactly(number, other_number)
+            if change is None:
                 return None
             changes.append(abs(change))
     return changes
+
+
+def _subtract_exactly(number: Any, other_number: Any) -> int | None:
+    """Return an exact difference; None if it is not an integer or not finite."""
+    if type(number) is int and type(other_number) is int:
+        return number - other_number
+    if not (math.isfinite(number) and math.isfinite(other_number)):
+        return None
+    # Numbers are converted to Python numbers, because NumPy integers overflow.
+    change = Fraction(np.asarray(number).item()) - Fraction(
+        np.asarray(other_number).item()
+    )
+    return change.numerator if change.denominator == 1 else None
 
 
 def find_reused_samplers(draws: Sequence[Draw]) -> list[str]:
     """Return the names of samplers with a noise value that was added to several numbers."""
     names = []
     for draw in draws:
-        if any(len(sums) > 1 for sums in draw.sums.values()):
+        if any(len(sums) > 1 for sums in draw.sums):
             names.append(draw.sampler)
     return list(dict.fromkeys(names))
 

@@ -103,6 +103,7 @@ def cases():
             yield pytest.param(check, id=f"{kind}-{index}-{name}", marks=[] if is_quick else pytest.mark.long)
 
 
+@pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize("check", list(cases()))
 def test_estimator_passes_the_contract(check):
     try:

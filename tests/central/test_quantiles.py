@@ -58,7 +58,7 @@ def few_candidates(monkeypatch):
     monkeypatch.setattr(CutChoices, "choose", checked)
 
 
-@pytest.mark.usefixtures("few_candidates")
+@pytest.mark.usefixtures("few_candidates", "few_cells")
 @pytest.mark.parametrize(
     ("model", "epsilon"), diagonal([QUARTILES, UNEVEN], [1.0, Rho(0.1, 1e-6), Mu(0.5, 1e-6)]), ids=str
 )

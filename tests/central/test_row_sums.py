@@ -124,6 +124,7 @@ def losses_of_rows(model, target, tables):
 ALIKE = {"ridge", "additive, two classes"}
 
 
+@pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize("name", often(MODELS, {*MODELS} - ALIKE))
 def test_each_draw_loses_at_most_its_budget_by_a_row(name):
     model, target, parts, smallest = MODELS[name]

@@ -35,6 +35,7 @@ def draw_table(name, n_rows, seed=0):
     return X, y.clip(-1, 1), weights
 
 
+@pytest.mark.usefixtures("few_cells")
 @pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
 @pytest.mark.parametrize(("name", "n_rows"), diagonal(["linear", "linear, pure", "logistic"], [1, 2]))
 def test_weighted_neighbors_by_record_or_person_lose_at_most_epsilon(name, n_rows):

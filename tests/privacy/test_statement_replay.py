@@ -13,6 +13,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize("name", often(list(PIPELINES), QUICK))
 def test_total_covers_the_loss_of_all_outputs(name):
     total = statement_of(name).total

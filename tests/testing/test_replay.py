@@ -76,6 +76,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize("name", often(RELEASES, QUICK))
 def test_noise_of_this_library_covers_the_sensitivity(name):
     model, table = RELEASES[name]
