@@ -47,6 +47,7 @@ from skdp.base._parameters import ColumnName as ColumnName
 from skdp.base._parameters import Label as Label
 from skdp.base._parameters import OrderedScore as OrderedScore
 from skdp.base._parameters import PathType as PathType
+from skdp.base._parameters import PrivateEstimator as PrivateEstimator
 from skdp.base._parameters import Privileged as Privileged
 from skdp.base._parameters import ProbabilisticClassifier as ProbabilisticClassifier
 from skdp.base._parameters import TableLike as TableLike

@@ -257,6 +257,8 @@ def _hint_at_type(column: Any, values: Categories) -> str:
         return (
             f". For a range, declare an `Interval` with `low={low}` and `high={high}`"
         )
+    if types.count("number") > 2:
+        return ". For bins of numbers, declare an `Interval` with these edges"
     if {type_of_column(column), *types} == {"date", "datetime"}:
         return ". A date is its midnight: remove the times of day"
     return ""

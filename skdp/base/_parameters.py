@@ -11,7 +11,9 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import suppress
 from functools import wraps
+from html import escape
 from numbers import Integral, Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast
@@ -20,12 +22,12 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame, IntoSeries
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skdp._arrays import Floats
 from skdp.base._input import check_same_order
 from skdp.domain import MAX_OPEN_END, Categories, Domain, Interval
-from skdp.privacy import BudgetExceeded, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyLedger, privacy_statement
 from skdp.randomness import check_type
 from skdp.tables import drop_missing, is_whole_number
 
@@ -62,6 +64,19 @@ Privileged: TypeAlias = (
 AxesLike: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_]]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+class PrivateEstimator(BaseEstimator):
+    """Base class of estimators whose display in a notebook begins with their guarantee, or before `fit` with a plan."""
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle = dict(super()._repr_mimebundle_(**options))
+        with suppress(TypeError, ValueError):  # invalid parameters
+            headline = privacy_statement(self).to_dict()["headline"]
+            for kind, text in bundle.items():
+                line = f"<p>{escape(headline)}</p>" if kind == "text/html" else headline
+                bundle[kind] = f"{line}\n{text}"
+        return bundle
 
 
 def restore_on_error(fit: Fit) -> Fit:
@@ -105,7 +120,12 @@ def check_confidence_level(level: Any) -> float:
 
 def check_ledger(ledger: Any) -> None:
     """Check the ``ledger`` of an estimator."""
-    check_type("ledger", ledger, PrivacyLedger | None, "None or a PrivacyLedger")
+    check_type(
+        "ledger",
+        ledger,
+        PrivacyLedger | None,
+        "None or a PrivacyLedger, such as PrivacyLedger(1.0)",
+    )
 
 
 def check_random_state(value: Any) -> None:
@@ -283,8 +303,8 @@ def check_declared(
     remedy = ""
     if "x0" in names:
         remedy = (
-            ". An array has no column names: if an earlier step returns an array, call "
-            "`set_output(transform='pandas')` of the pipeline"
+            ". An array has no column names: pass a DataFrame, or if an earlier step "
+            "returns an array, call `set_output(transform='pandas')` of the pipeline"
         )
     unknown = [name for name in declared if name not in names]
     if unknown:
@@ -292,6 +312,9 @@ def check_declared(
             f"The keys of `{parameter}` must be columns of X, {list(names)}, got "
             f"{unknown}{remedy}."
         )
+    other = "exclude these columns from X"
+    if parameter == "keys":
+        other = "find them with `keys='auto'` and a `delta`"
     absent = [name for name in names if name not in declared]
     if absent:
         if all("__" in str(name) for name in absent):
@@ -301,7 +324,7 @@ def check_declared(
             )
         raise ValueError(
             f"`{parameter}` declares no values for the columns {absent}. Declare them "
-            f"from public knowledge, or exclude these columns from X{hint}{remedy}."
+            f"from public knowledge, or {other}{hint}{remedy}."
         )
 
 

@@ -22,6 +22,7 @@ from skdp._arrays import Floats
 from skdp.base import (
     ColumnLike,
     ColumnName,
+    PrivateEstimator,
     TableLike,
     apply_set_output,
     check_choice,
@@ -195,7 +196,7 @@ def read_private_rows(
     return Batches(read(columns, large=large), large, rows_by_person=counts)
 
 
-class CentralEstimator(BaseEstimator):
+class CentralEstimator(PrivateEstimator):
     """Base class of estimators that release noisy statistics of a private table in `fit`."""
 
     # `fit` checks all inputs, charges the ledger, draws noise, and sets attributes, in

@@ -328,5 +328,6 @@ def _make_class_error(*_: Any) -> ValueError:
     """Return the error for an undeclared class, which does not contain the class."""
     return ValueError(
         "y must not have missing values or values that `classes` does not declare. "
-        "Declare all classes that can occur, and drop the rows without a class."
+        "Declare all classes that can occur, in the same spelling and case, and drop the "
+        "rows without a class."
     )

@@ -471,8 +471,9 @@ def summarize_splits(curve: pd.DataFrame) -> pd.DataFrame:
     value = curve["value"].where(np.isfinite(curve["value"]))
     # The standard error of Nadeau and Bengio (2003).
     ratio = curve["n_test"] / curve["n_train"]
+    # The encoder of a baseline is missing in a study that was read from a file.
     grouped = curve.assign(value=value, ratio=ratio).groupby(
-        list_keys(curve), sort=False
+        list_keys(curve), sort=False, dropna=False
     )
     table = grouped["value"].agg(["mean", "var", "count"])
     n = table["count"]

@@ -159,7 +159,7 @@ def label_rows(axes: Any, labels: Sequence[str]) -> None:
 
 def tidy_axes(axes: Any, title: str) -> None:
     """Set the title at the left, remove the top and right spines, and add a light grid."""
-    axes.set_title(title, loc="left", fontsize="medium")
+    axes.set_title(title, loc="left", fontsize="medium", wrap=True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, color="#dddddd", lw=0.8)
     axes.set_axisbelow(True)

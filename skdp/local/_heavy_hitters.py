@@ -11,13 +11,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from skdp._arrays import Bytes, Indices, Integers
 from skdp.base import (
     NORMAL,
     CallCounter,
     ColumnLike,
+    PrivateEstimator,
     TableLike,
     check_confidence_level,
     check_index_levels,
@@ -44,7 +44,7 @@ from skdp.tables import to_object_list
 PREFIX_HASH_PRIME = (1 << 31) - 1
 
 
-class HeavyHitters(BaseEstimator):
+class HeavyHitters(PrivateEstimator):
     """Find the most frequent strings of an open vocabulary.
 
     Each record reports one prefix of its string with local hashing. The server extends

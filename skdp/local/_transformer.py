@@ -11,13 +11,14 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     CallCounter,
     ColumnLike,
     PathType,
+    PrivateEstimator,
     TableLike,
     apply_set_output,
     check_index_levels,
@@ -90,7 +91,7 @@ class CallRandomness:
         return replace(self, prefix=(*self.prefix, *names))
 
 
-class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
+class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
     """Base class of transformers that privatize each record independently.
 
     A subclass has the parameters ``ledger`` and ``random_state``, and implements

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.base import MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -21,6 +21,7 @@ from skdp._arrays import Floats
 from skdp.base import (
     CallCounter,
     ColumnLike,
+    PrivateEstimator,
     TableLike,
     apply_set_output,
     check_input,
@@ -37,7 +38,7 @@ from skdp.randomness import check_type
 from skdp.tables import wrap_table
 
 
-class TransformerWrapper(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
+class TransformerWrapper(MetaEstimatorMixin, TransformerMixin, PrivateEstimator):
     """Base class of meta-transformers that route metadata to the `transform` of a transformer."""
 
     # Name of the parameter with the transformer.

@@ -185,9 +185,9 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
     for name, labels in columns.items():
         if not labels.isin([0, 1]).all():
             raise ValueError(
-                "`positive_label` must be a label, got None. Its default is 1 only if "
-                f"all labels are 0 and 1, or False and True, and {name} has another "
-                "label."
+                f"`positive_label` must be the favorable label, because {name} has other "
+                "labels than 0 and 1, or False and True, got None. Pass it, such as "
+                "positive_label='yes'."
             )
     return 1
 
@@ -255,7 +255,10 @@ def find_privileged(privileged: Any, names: Sequence[Any], cells: CellLabels) ->
 def check_both_groups(is_privileged: Mask, name: str) -> None:
     """Raise an error unless there are both privileged and unprivileged values."""
     if not is_privileged.any():
-        raise ValueError(f"`{name}` must have a row with a privileged value, got none.")
+        raise ValueError(
+            f"`{name}` must have a row with a privileged value, in the same spelling and "
+            "case, got none."
+        )
     if is_privileged.all():
         raise ValueError(
             f"`{name}` must have a row with an unprivileged value, got none."

@@ -7,13 +7,14 @@ from typing import Any, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.base import MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Mask
 from skdp.base import (
     ColumnLike,
     ColumnName,
+    PrivateEstimator,
     TableLike,
     apply_set_output,
     check_input,
@@ -30,7 +31,7 @@ from skdp.tables import Table, is_frame
 GROUP = "half"
 
 
-class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
+class PerHalf(MetaEstimatorMixin, TransformerMixin, PrivateEstimator):
     """Privatize two random halves of the records with different epsilons.
 
     The proportion of non-compliant respondents, such as those who always report "no", can

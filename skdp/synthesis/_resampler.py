@@ -12,6 +12,7 @@ from sklearn.utils import Tags, get_tags
 
 from skdp.base import (
     ColumnLike,
+    PrivateEstimator,
     TableLike,
     restore_on_error,
 )
@@ -22,7 +23,7 @@ from skdp.synthesis.answers._synthetic_rows import check_n_samples, make_table
 from skdp.tables import is_frame
 
 
-class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
+class SyntheticResampler(MetaEstimatorMixin, PrivateEstimator):
     """Replace training rows by synthetic rows, in a pipeline of imbalanced-learn.
 
     Features and target are synthesized together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)

@@ -463,7 +463,9 @@ def to_numbers(column: Any, *, allow_bool: bool = False) -> NDArray[np.floating]
     types = {"number", DECIMAL} | ({"boolean"} if allow_bool else set())
     if not can_contain(column, types):
         value_type = type_of_column(column)
-        remedy = "Convert text to numbers, and durations to seconds"
+        remedy = (
+            "Encode or exclude it, or convert text to numbers and durations to seconds"
+        )
         if value_type == "boolean":
             remedy = "Declare the values False and True, or convert it to integers"
         elif value_type in ("date", "datetime"):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from fairlearn.postprocessing import ThresholdOptimizer
 from fairlearn.reductions import DemographicParity, ExponentiatedGradient
+from sklearn.base import clone
 from sklearn.ensemble import AdaBoostClassifier
 
 import skdp
@@ -42,3 +43,14 @@ def test_error_about_an_argument_names_the_class_of_the_estimator(name):
         word in shown for word in ("SupervisedStatistic", "CentralStatistic", "ReportTransformer", "<lambda>")
     )
     assert name in ("positional", "nothing") or "sample_weight" in shown
+
+
+def test_display_begins_with_the_plan_or_the_guarantee():
+    mean = skdp.DPMean(1.0, bounds=(0, 1))
+    for estimator, kind in ((mean, "Plan: "), (clone(mean).fit(X), "Guarantee: ")):
+        for text in estimator._repr_mimebundle_().values():
+            first, _, rest = text.partition("\n")
+            assert " of 100 guesses about one record can be right, 50 without the release. " in first
+            assert kind in first
+            assert "DPMean" in rest
+    assert skdp.DPMean("none")._repr_mimebundle_()["text/plain"] == "DPMean(epsilon='none')"

@@ -196,11 +196,23 @@ class TestCurves:
         assert len(list_segments(display.ax_[0])) == 5
         with pytest.raises(ValueError, match="repeated split"):
             PrivacyCurveDisplay.from_curve(pd.concat([studies[0], studies[1].assign(value=0.5)]))
+        # A file has no empty text: the baseline was not drawn.
+        stored = pd.read_csv(io.StringIO(pd.concat(studies).to_csv(index=False)))
+        assert len(list_segments(PrivacyCurveDisplay.from_curve(stored).ax_[0])) == 5
 
     def test_panels_are_readable_in_a_column(self):
         figure = PrivacyCurveDisplay.from_curve(CURVE).figure_
         assert figure.get_figwidth() == 5.5
         assert len({axes.get_position().y0 for axes in figure.axes}) == 2
+
+    def test_long_title_is_inside_the_figure(self):
+        figure = PrivacyCurveDisplay.from_curve(
+            CURVE[CURVE["metric"] == "m"].assign(metric="statistical_parity_difference [race=Other people]")
+        ).figure_
+        figure.set_size_inches(3.4, 3.4)
+        figure.canvas.draw()
+        (title,) = (axes._left_title for axes in figure.axes)
+        assert title.get_window_extent().x1 <= figure.bbox.x1
 
     def test_scores_that_are_not_finite_are_excluded(self):
         curve = CURVE[CURVE["split"] < 2].reset_index(drop=True)

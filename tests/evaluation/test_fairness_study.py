@@ -235,7 +235,7 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"privileged": {"sex": "Male"}}, ValueError, r"`privileged`=.*'Male'.* with the declared values .*'f', 'm'"),
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "Column 'job' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "Column 'sex' must have only values in the domain"),
-        ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "`positive_label` must be a label"),
+        ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "`positive_label` must be the favorable label"),
         ({"positive_label": "yes"}, ValueError, r"got `positive_label`='yes', and y with \[(True|False), "),
         (
             {"sensitive_features": ["sex", "sex"]},

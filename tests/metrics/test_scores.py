@@ -183,7 +183,7 @@ def test_group_without_positive_rows_is_undefined_and_has_the_whole_interval():
         ({"counts": [1, 2]}, ValueError, "`counts` must have the columns"),
         ({"y_score": "points"}, ValueError, r"`counts` must have the columns \['label', 'points'"),
         ({"y_score": "sex"}, ValueError, "`y_score` must be the name of a column of numbers, or of bins"),
-        ({"y_true": "sex"}, ValueError, "`positive_label` must be a label, got None"),
+        ({"y_true": "sex"}, ValueError, "`positive_label` must be the favorable label"),
         ({"counts": cells(np.ones((1_001, 2))), "y_score": "score"}, ValueError, "at most 1,000 scores, got 1,001"),
         ({"positive_label": 2}, ValueError, "`positive_label` must be one of at least two labels"),
         ({"confidence_level": 2}, ValueError, "`confidence_level` must be"),

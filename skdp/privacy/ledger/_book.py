@@ -147,6 +147,13 @@ def _add_losses(losses: Iterable[Loss]) -> tuple[Total, Total]:
     return rho, mu_squared
 
 
+# Remedy for a budget of which nothing is left.
+SPENT = (
+    "Each fit is a charge, also of a fold and in an earlier run. Divide a budget by "
+    "`PrivacyLedger.split`, or use a ledger with a larger one."
+)
+
+
 class BudgetExceeded(RuntimeError):
     """Error of a release that would exceed the budget. Nothing was released or charged.
 
@@ -206,8 +213,8 @@ class Account:
         delta = numbers.pop("delta", 0.0)
         if len(numbers) != 1:
             raise ValueError(
-                "A budget must be exactly one of epsilon (with delta), rho and mu, got "
-                f"{' and '.join(numbers) or 'none'}."
+                "A budget must be exactly one of epsilon (with delta), rho and mu or guess, "
+                f"got {' and '.join(numbers) or 'none'}."
             )
         ((name, number),) = numbers.items()
         limit = float(check_epsilon(number, name=name))
@@ -318,7 +325,7 @@ class Account:
         # A guarantee for add_remove has another loss in the relation of the budget.
         if self._convert(title, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.relation!r}"
-        remedy = ""
+        remedy = "" if left else SPENT
         if name == "delta":
             remedy = (
                 "Increase `delta=` of PrivacyLedger, or decrease `delta=` of the "
@@ -671,7 +678,9 @@ class FileBook(Book):
 
 
 # Message about a ledger that does not exist, with its path.
-MISSING = "The ledger {} does not exist; set epsilon (or rho or mu) to create it."
+MISSING = (
+    "The ledger {} does not exist; set epsilon (or guess, rho or mu) to create it."
+)
 
 
 def _connect(address: str) -> sqlite3.Connection:

@@ -28,6 +28,7 @@ from skdp.privacy.guarantees._guarantee import (
     join_names,
 )
 from skdp.privacy.ledger._book import (
+    SPENT,
     STATED_DELTA,
     Account,
     Book,
@@ -37,6 +38,7 @@ from skdp.privacy.ledger._book import (
     get_amounts,
     round_down,
     round_up_total,
+    shorten_remaining,
 )
 from skdp.privacy.ledger._division import (
     check_part,
@@ -180,7 +182,7 @@ class PrivacyLedger:
     >>> ledger.charge(PrivacyGuarantee(0.1), "Mean")
     Traceback (most recent call last):
         ...
-    skdp.privacy.ledger._book.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left.
+    skdp.privacy.ledger._book.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left. ...
 
     A hundred answers with epsilon 0.1, each chosen after the one before, add up to 10. For a delta of 1e-6, a ledger in
     rho admits them within 5.3:
@@ -553,10 +555,11 @@ def _is_free(step: Any) -> bool:
 def _divide_remaining(account: Account, n_fits: int) -> Fraction | Rho | Mu:
     """Return the remaining budget of one of several fits, as a number, Rho or Mu."""
     (name, left), *_ = account.remaining().items()
-    if left <= 0:
+    # Parts are rounded down, so a spent budget may have a rest.
+    if not shorten_remaining(left, account.limits[name]):
         raise BudgetExceeded(
             "The ledger has no budget left to divide.",
-            "Use a ledger with a larger budget.",
+            SPENT,
         )
     part = Fraction(left) / n_fits
     if name == "epsilon":
