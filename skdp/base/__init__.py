@@ -3,6 +3,13 @@
 Internal: import nothing from here outside of skdp.
 """
 
+from skdp._arrays import AxesLike as AxesLike
+from skdp._arrays import ColumnLike as ColumnLike
+from skdp._arrays import ColumnName as ColumnName
+from skdp._arrays import Label as Label
+from skdp._arrays import PathType as PathType
+from skdp._arrays import Privileged as Privileged
+from skdp._arrays import TableLike as TableLike
 from skdp.base._declared import count_undeclared as count_undeclared
 from skdp.base._declared import declares_missing as declares_missing
 from skdp.base._declared import find_open_intervals as find_open_intervals
@@ -40,17 +47,10 @@ from skdp.base._messages import warn_at_caller as warn_at_caller
 from skdp.base._messages import warn_of_epsilon as warn_of_epsilon
 from skdp.base._messages import warn_of_release as warn_of_release
 from skdp.base._messages import warn_of_released_size as warn_of_released_size
-from skdp.base._parameters import AxesLike as AxesLike
 from skdp.base._parameters import Bounds as Bounds
-from skdp.base._parameters import ColumnLike as ColumnLike
-from skdp.base._parameters import ColumnName as ColumnName
-from skdp.base._parameters import Label as Label
 from skdp.base._parameters import OrderedScore as OrderedScore
-from skdp.base._parameters import PathType as PathType
 from skdp.base._parameters import PrivateEstimator as PrivateEstimator
-from skdp.base._parameters import Privileged as Privileged
 from skdp.base._parameters import ProbabilisticClassifier as ProbabilisticClassifier
-from skdp.base._parameters import TableLike as TableLike
 from skdp.base._parameters import check_column_name as check_column_name
 from skdp.base._parameters import check_confidence_level as check_confidence_level
 from skdp.base._parameters import check_declared as check_declared

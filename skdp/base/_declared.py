@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._arrays import Integers
+from skdp._arrays import ColumnName, Integers
 from skdp.base._messages import warn_at_caller
 from skdp.base._parameters import check_declared
 from skdp.domain import (
@@ -38,7 +38,11 @@ from skdp.tables import (
 
 
 def make_domain(
-    table: Table, categories: Any, *, name: str = "categories", why_declared: str = ""
+    table: Table,
+    categories: object,
+    *,
+    name: str = "categories",
+    why_declared: str = "",
 ) -> Domain:
     """Return the domain of all columns of a table: their declared values, or the values that occur.
 
@@ -75,7 +79,7 @@ def make_domain(
     return domain
 
 
-def name_declared(names: Sequence[Any], declared: Any) -> Mapping[Any, Any]:
+def name_declared(names: Sequence[Any], declared: object) -> Mapping[Any, Any]:
     """Return the values that a parameter `domain` declares for these columns, by name; {} if it has another type."""
     if isinstance(declared, Interval):
         return dict.fromkeys(names, declared)
@@ -88,7 +92,7 @@ def name_declared(names: Sequence[Any], declared: Any) -> Mapping[Any, Any]:
     return {}
 
 
-def find_open_intervals(table: Table, declared: Any) -> dict[Any, Interval]:
+def find_open_intervals(table: Table, declared: object) -> dict[Any, Interval]:
     """Find the intervals with an open end that a parameter `domain` declares for columns of a table.
 
     A dtype of integers declares whole numbers if an interval does not state the type of its numbers.
@@ -115,7 +119,9 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     )
 
 
-def _resolve_declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
+def _resolve_declared(
+    table: Table, categories: object, parameter: str
+) -> dict[Any, Any]:
     """Return the declared values by column, from the parameter and from the dtypes.
 
     `parameter` is the name of the parameter `categories` in errors.
@@ -147,7 +153,7 @@ def _resolve_declared(table: Table, categories: Any, parameter: str) -> dict[Any
     return dict(zip(table.names, categories, strict=True))
 
 
-def _find_categories(name: Any, column: Any) -> Categories:
+def _find_categories(name: ColumnName, column: object) -> Categories:
     """Return the values that occur in a column as its categories, which reveals them."""
     try:
         values, has_missing = distinct_values(column)
@@ -178,7 +184,7 @@ _IGNORE = "Or set `handle_unknown='ignore'`, which excludes such values from all
 
 
 def count_undeclared(
-    column: Any, values: Categories | Interval, *, is_exact: bool = False
+    column: object, values: Categories | Interval, *, is_exact: bool = False
 ) -> Integers:
     """Count the undeclared values of a column: missing values, numbers with too many decimals, and others; shape (3,).
 
@@ -198,8 +204,8 @@ def count_undeclared(
 
 
 def undeclared_error(
-    name: Any,
-    column: Any,
+    name: ColumnName,
+    column: object,
     values: Categories | Interval,
     *,
     counts: Integers | None = None,
@@ -243,7 +249,7 @@ def undeclared_error(
     return ValueError(f"Column {name!r} contains {problem}. {remedy}. {advice}.")
 
 
-def _hint_at_type(column: Any, values: Categories) -> str:
+def _hint_at_type(column: object, values: Categories) -> str:
     """Return a sentence, after a period, about two numbers that may be meant as bounds, or about dates; or no text."""
     listed = drop_missing(values.values)
     types = list(map(type_of_value, listed))

@@ -17,7 +17,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnLike, Floats, TableLike
 from skdp.base._messages import warn_at_caller
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
@@ -75,7 +75,7 @@ def check_input(
     return replace(wrap_table(array), has_dtypes=has_dtypes)
 
 
-def _check_not_masked(values: Any) -> None:
+def _check_not_masked(values: object) -> None:
     """Raise an error for a masked array, whose masked values scikit-learn would read."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
@@ -84,7 +84,7 @@ def _check_not_masked(values: Any) -> None:
         )
 
 
-def _to_rows(X: Any) -> NDArray[Any]:
+def _to_rows(X: TableLike) -> NDArray[Any]:
     """Convert an array-like to an array of shape (n_rows, n_columns)."""
     if isinstance(X, str | os.PathLike):
         raise TypeError(
@@ -103,7 +103,7 @@ def _to_rows(X: Any) -> NDArray[Any]:
     return array
 
 
-def to_array(values: Any, name: str) -> NDArray[Any]:
+def to_array(values: object, name: str) -> NDArray[Any]:
     """Convert an array-like to an array; lists become arrays of dtype object. `name` is for errors."""
     # NumPy would choose the dtype of a list by all of its values, so that one record would
     # change how the others are read.
@@ -135,14 +135,14 @@ def check_names(
         )
 
 
-def apply_set_output(estimator: Any, X_out: Any) -> Any:
+def apply_set_output(estimator: object, X_out: object) -> Any:
     """Convert the output of a transformer to the container chosen with `set_output`."""
     config = getattr(estimator, "_sklearn_output_config", {})
     output = config.get("transform", get_config()["transform_output"])
     return convert_frame(X_out, output)
 
 
-def _get_level_names(table: Any) -> tuple[Any, ...]:
+def _get_level_names(table: TableLike) -> tuple[Any, ...]:
     """Return the names of the row index of a pandas object, without unnamed levels."""
     if not isinstance(table, pd.DataFrame | pd.Series):
         return ()
@@ -150,7 +150,7 @@ def _get_level_names(table: Any) -> tuple[Any, ...]:
 
 
 def check_index_levels(
-    table: Any, protected: Sequence[Any], *, what: str = "X"
+    table: TableLike, protected: Sequence[Any], *, what: str = "X"
 ) -> None:
     """Check that no level of the row index has the name of a protected column; `what` names the table in errors.
 
@@ -166,7 +166,7 @@ def check_index_levels(
             )
 
 
-def warn_of_levels(table: Any) -> None:
+def warn_of_levels(table: TableLike) -> None:
     """Warn that the named levels of a row index are released."""
     # An index without a name usually has row numbers.
     names = [repr(name) for name in _get_level_names(table)]
@@ -185,7 +185,9 @@ def check_row_order(**inputs: Any) -> None:
         check_same_order(X, other, other_name, name_of_X=name)
 
 
-def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") -> None:
+def check_same_order(
+    X: TableLike, column: object, what: str, *, name_of_X: str = "X"
+) -> None:
     """Check that the pandas object `column`, named `what`, does not have the row labels of X in another order."""
     # Rows are matched by position, so permuted labels would be silently wrong.
     indexed = pd.DataFrame | pd.Series
@@ -270,7 +272,7 @@ def _are_finite(columns: list[Floats]) -> bool:
     )
 
 
-def _has_other_objects(column: Any, numbers: NDArray[np.floating]) -> bool:
+def _has_other_objects(column: object, numbers: NDArray[np.floating]) -> bool:
     """Check if a column has an object that is neither a number nor missing."""
     values = to_object_list(column)
     return not all(
@@ -284,7 +286,7 @@ def _has_other_objects(column: Any, numbers: NDArray[np.floating]) -> bool:
 TARGET = "target"
 
 
-def to_single_column(values: Any, what: str) -> Table:
+def to_single_column(values: object, what: str) -> Table:
     """Convert a series, or an array-like of shape (n,) or (n, 1), to a table of one column.
 
     `what` is the name of the parameter in errors.
@@ -308,7 +310,7 @@ def to_single_column(values: Any, what: str) -> Table:
     return wrap_table(array)
 
 
-def target_column(y: Any) -> tuple[Any, Any]:
+def target_column(y: ColumnLike) -> tuple[Any, Any]:
     """Return the column and the name of a target; the name is "target" if it has none."""
     check_readable(y)
     if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
@@ -324,7 +326,7 @@ def target_column(y: Any) -> tuple[Any, Any]:
     return table.columns[0], name
 
 
-def get_target(table: Table, y: Any) -> tuple[Any, Any]:
+def get_target(table: Table, y: ColumnLike) -> tuple[Any, Any]:
     """Return the target as a column, with a name that differs from the column names of the table."""
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
@@ -342,7 +344,7 @@ def get_target(table: Table, y: Any) -> tuple[Any, Any]:
 
 
 def check_target_name(
-    table: Table, y: Any, protected: Collection[Any] | None = None
+    table: Table, y: ColumnLike, protected: Collection[Any] | None = None
 ) -> None:
     """Check that y and a column of X do not share a name if only one of them is protected.
 
@@ -367,7 +369,7 @@ def check_target_name(
         )
 
 
-def split_target(table: Any) -> tuple[Any, Any]:
+def split_target(table: TableLike) -> tuple[Any, Any]:
     """Return a table without its last column, and this column as target.
 
     A lazy table stays whole, and its target is the name of the column.
@@ -393,7 +395,7 @@ def _check_width(n_columns: int) -> None:
         )
 
 
-def split_if_supervised(estimator: Any, table: Any) -> tuple[Any, Any]:
+def split_if_supervised(estimator: object, table: TableLike) -> tuple[Any, Any]:
     """Split the last column as target if the estimator requires one; otherwise the target is None."""
     tags = getattr(estimator, "__sklearn_tags__", None)
     is_needed = tags is not None and tags().target_tags.required

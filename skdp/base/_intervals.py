@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
 
+from skdp._arrays import Floats, Integers
+
 
 class ConfidenceInterval(NamedTuple):
     """The bounds of a confidence interval."""
@@ -26,7 +28,7 @@ class Estimate(NamedTuple):
     lower: Any
     upper: Any
 
-    def select(self, index: Any) -> Estimate:
+    def select(self, index: object) -> Estimate:
         """Return some of the estimates, which are arrays."""
         return Estimate(*(part[index] for part in self))
 
@@ -36,7 +38,7 @@ class Estimate(NamedTuple):
         upper = np.where(np.isnan(self.upper), high, np.clip(self.upper, low, high))
         return self._replace(lower=lower, upper=upper)
 
-    def add_error(self, std_error: Any, margins: Any) -> Estimate:
+    def add_error(self, std_error: Floats, margins: Any) -> Estimate:
         """Add an independent error, with the margins of error below and above the estimate."""
         # The distances of an estimate from its endpoints are combined like standard errors
         # (method of variance estimates recovery; Zou and Donner 2008).
@@ -83,7 +85,7 @@ class ErrorDistribution:
         return p_value
 
     def confidence_interval(
-        self, value: Any, std_error: Any, level: float
+        self, value: object, std_error: object, level: float
     ) -> ConfidenceInterval:
         """Return the interval of an estimate for a confidence level."""
         margin = self.quantile(level) * std_error
@@ -96,7 +98,7 @@ K_NORM = ErrorDistribution(noise="k_norm")
 
 
 def find_score_interval(
-    counts: Any, n: Any, noise_margin: Any, factor: Any
+    counts: Integers, n: Any, noise_margin: Any, factor: Any
 ) -> ConfidenceInterval:
     """Return score intervals of counts among n rows (Wilson's without noise).
 
@@ -123,7 +125,7 @@ def find_sampling_variance(counts: Any, n: Any, factor: Any) -> Any:
 
 
 def find_ratio_interval(
-    estimate: Any, variance: Any, slope: Any, curvature: Any, level: float
+    estimate: object, variance: object, slope: object, curvature: object, level: float
 ) -> ConfidenceInterval:
     """Return intervals of estimates with errors t of the variance ``variance + 2 * slope * t + curvature * t**2``.
 

@@ -15,53 +15,23 @@ from contextlib import suppress
 from functools import wraps
 from html import escape
 from numbers import Integral, Real
-from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pandas as pd
-from narwhals.typing import IntoDataFrame, IntoSeries
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnLike, ColumnName, Floats, TableLike
 from skdp.base._input import check_same_order
 from skdp.domain import MAX_OPEN_END, Categories, Domain, Interval
 from skdp.privacy import BudgetExceeded, PrivacyLedger, privacy_statement
 from skdp.randomness import check_type
 from skdp.tables import drop_missing, is_whole_number
 
-if TYPE_CHECKING:  # an optional dependency
-    from matplotlib.axes import Axes
-
-
-# Table: a pandas, Polars or Arrow frame, or an array of shape (n_samples, n_features).
-TableLike: TypeAlias = IntoDataFrame | ArrayLike
-
-# Column: a series of any library, or an array of shape (n_samples,).
-ColumnLike: TypeAlias = IntoSeries | ArrayLike
-
-# Name of a column.
-ColumnName: TypeAlias = Hashable
-
 # Bounds: (low, high) for all columns, an array of shape (n_features, 2), a pair by
 # column name, or the intervals of a domain.
 Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float]] | Domain
-
-# Path of a file or folder.
-PathType: TypeAlias = str | PathLike[str]
-
-# Label of a target: text, a number or a bool.
-Label: TypeAlias = Hashable
-
-# Privileged values: a value, a list of values, or a mapping of columns to values. The
-# value of several columns together is a tuple.
-Privileged: TypeAlias = (
-    Hashable | Sequence[Hashable] | Mapping[Any, Hashable | Sequence[Hashable]]
-)
-
-# Matplotlib axes to draw on: one, or one for each panel.
-AxesLike: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_]]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -87,7 +57,7 @@ def restore_on_error(fit: Fit) -> Fit:
     expected = inspect.signature(fit)
 
     @wraps(fit)
-    def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def fit_or_restore(self: object, *args: Any, **kwargs: Any) -> Any:
         try:
             expected.bind(self, *args, **kwargs)
         except TypeError as error:
@@ -110,7 +80,7 @@ def restore_on_error(fit: Fit) -> Fit:
     return cast(Fit, fit_or_restore)
 
 
-def check_confidence_level(level: Any) -> float:
+def check_confidence_level(level: float) -> float:
     """Check a confidence level and return it as a float."""
     is_number = isinstance(level, Real) and not isinstance(level, bool)
     if not is_number or not 0 < level < 1:
@@ -118,7 +88,7 @@ def check_confidence_level(level: Any) -> float:
     return float(level)
 
 
-def check_ledger(ledger: Any) -> None:
+def check_ledger(ledger: object) -> None:
     """Check the ``ledger`` of an estimator."""
     check_type(
         "ledger",
@@ -141,12 +111,12 @@ def check_random_state(value: Any) -> None:
         raise ValueError(f"`random_state` must be None or an int >= 0, got {value}.")
 
 
-def check_column_name(parameter: str, value: Any) -> None:
+def check_column_name(parameter: str, value: object) -> None:
     """Raise an error if a value, such as a series, cannot be the name of a column."""
     check_type(parameter, value, Hashable, "the name of a column")
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: object) -> None:
     """Check that a parameter is a boolean."""
     check_type(name, value, bool | np.bool_, "True or False")
 
@@ -154,7 +124,9 @@ def check_flag(name: str, value: Any) -> None:
 class OrderedScore:
     """Mixin that checks the order of rows in `score`, before the mixin of scikit-learn."""
 
-    def score(self, X: TableLike, y: Any, sample_weight: Any = None) -> float:
+    def score(
+        self, X: TableLike, y: ColumnLike, sample_weight: ColumnLike | None = None
+    ) -> float:
         """Return the accuracy of predicted classes, or R2 of predicted numbers.
 
         Parameters
@@ -233,7 +205,7 @@ class ProbabilisticClassifier(OrderedScore, ClassifierMixin):
 
 
 def parse_bounds(
-    bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
+    bounds: object, names: Sequence[Any], *, parameter: str = "bounds"
 ) -> Floats:
     """Return the bounds of the columns in `names` as an array of shape (n_columns, 2).
 
@@ -251,7 +223,7 @@ def parse_bounds(
 
 
 def parse_ends(
-    bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
+    bounds: object, names: Sequence[Any], *, parameter: str = "bounds"
 ) -> Floats:
     """Return the declared ends of columns, of shape (n_columns, 2): -inf and inf for ends that are to be found.
 
@@ -267,7 +239,7 @@ def parse_ends(
     return ends
 
 
-def _check_ends(pair: Any, what: str) -> tuple[float, float]:
+def _check_ends(pair: object, what: str) -> tuple[float, float]:
     """Check a pair of bounds, of which None and infinite ones are open, and return it as floats."""
     numbers = [None, None] if pair is None else _to_list(pair)
     if numbers is None or len(numbers) != 2:
@@ -329,7 +301,7 @@ def check_declared(
 
 
 def _list_bounds(
-    bounds: Any, names: Sequence[Any], parameter: str = "bounds", hint: str = ""
+    bounds: object, names: Sequence[Any], parameter: str = "bounds", hint: str = ""
 ) -> list[Any]:
     """Return the unchecked bounds (low, high) of each column in `names`, from any form of the parameter."""
     if isinstance(bounds, Domain):
@@ -356,7 +328,7 @@ def _list_bounds(
     return rows
 
 
-def find_bounds(declared: Any, name: Any, parameter: str = "bounds") -> Any:
+def find_bounds(declared: object, name: ColumnName, parameter: str = "bounds") -> Any:
     """Return the bounds of the Interval or listed numbers of the column `name`, or `declared` itself, a pair."""
     if not isinstance(declared, Interval | Categories):
         return declared
@@ -396,7 +368,7 @@ def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
     return decimals
 
 
-def list_names(names: Any) -> list[Any] | None:
+def list_names(names: object) -> list[Any] | None:
     """Return column names in a sequence as a list; None for a single name or a matrix."""
     is_matrix = isinstance(names, np.ndarray) and names.ndim != 1
     return None if is_matrix else _to_list(names)
@@ -412,7 +384,7 @@ def _to_list(value: Any) -> list[Any] | None:
     return list(value) if is_list else None
 
 
-def _check_pair(pair: Any, what: str) -> tuple[float, float]:
+def _check_pair(pair: object, what: str) -> tuple[float, float]:
     """Check a pair of bounds and return it as floats; `what` is the subject of errors."""
     numbers = _to_list(pair)
     if numbers is None or len(numbers) != 2:
@@ -437,7 +409,7 @@ def _check_pair(pair: Any, what: str) -> tuple[float, float]:
     return low, high
 
 
-def _check_number(number: Any, expected: str, remedy: str = "") -> None:
+def _check_number(number: object, expected: str, remedy: str = "") -> None:
     """Check that a bound is a number; `expected` begins the error, and `remedy` ends it."""
     if isinstance(number, bool) or not isinstance(number, Real):
         raise TypeError(f"{expected}, got {type(number).__name__}.{remedy}")

@@ -89,7 +89,7 @@ class LoadAction(argparse.Action):
         self.replaces, self.usage = replaces, usage
 
     def __call__(
-        self, parser: argparse.ArgumentParser, namespace: Any, value: Any, *_: Any
+        self, parser: argparse.ArgumentParser, namespace: object, value: object, *_: Any
     ) -> None:
         """Store the value, and do not require the arguments that it replaces."""
         setattr(namespace, self.dest, value)
@@ -97,13 +97,13 @@ class LoadAction(argparse.Action):
             action.required &= action.dest not in self.replaces
 
 
-def _add_table(command: Any, help_text: str) -> None:
+def _add_table(command: argparse.ArgumentParser, help_text: str) -> None:
     """Add the positional argument DATA and the option --delimiter."""
     command.add_argument("data", metavar="DATA", help=help_text)
     _add_delimiter(command)
 
 
-def _add_delimiter(command: Any) -> None:
+def _add_delimiter(command: argparse.ArgumentParser) -> None:
     """Add the option --delimiter."""
     command.add_argument(
         "--delimiter",
@@ -116,7 +116,7 @@ def _add_delimiter(command: Any) -> None:
     )
 
 
-def _add_seed(command: Any) -> None:
+def _add_seed(command: argparse.ArgumentParser) -> None:
     """Add the option --seed; without it, random bits are secure."""
     command.add_argument(
         "--seed",
@@ -145,7 +145,7 @@ def _parse_ledger(text: str) -> Path | str:
     return text
 
 
-def _add_domain(command: Any, **options: Any) -> None:
+def _add_domain(command: argparse.ArgumentParser, **options: Any) -> None:
     """Add the option --domain to a command, or to a group of its options."""
     command.add_argument(
         "--domain",
@@ -156,7 +156,9 @@ def _add_domain(command: Any, **options: Any) -> None:
     )
 
 
-def _add_release(command: Any, loss: str, *, has_domain: bool = False) -> None:
+def _add_release(
+    command: argparse.ArgumentParser, loss: str, *, has_domain: bool = False
+) -> None:
     """Add the options of a release: --domain, --epsilon, --ledger, --budget, --budget-guess, --budget-delta and --seed.
 
     The positional argument is the output file, and `loss` is the text of --epsilon. If `has_domain`, the command has
@@ -200,7 +202,7 @@ def _add_release(command: Any, loss: str, *, has_domain: bool = False) -> None:
     _add_seed(command)
 
 
-def _add_guess(command: Any, usage: str) -> None:
+def _add_guess(command: argparse.ArgumentParser, usage: str) -> None:
     """Add the option --guess of releases in the central model; `usage` has the arguments before it."""
     command.add_argument(
         "--guess",
@@ -215,7 +217,9 @@ def _add_guess(command: Any, usage: str) -> None:
     )
 
 
-def _add_handle_unknown(command: Any, choices: list[str], effects: str) -> None:
+def _add_handle_unknown(
+    command: argparse.ArgumentParser, choices: list[str], effects: str
+) -> None:
     """Add the option --handle-unknown; `effects` describes the choices after "error"."""
     # The default is an error, because all other choices bias the estimates.
     command.add_argument(
@@ -229,7 +233,7 @@ def _add_handle_unknown(command: Any, choices: list[str], effects: str) -> None:
     )
 
 
-def _add_protocol(command: Any) -> None:
+def _add_protocol(command: argparse.ArgumentParser) -> None:
     """Add the option --protocol, for CSV files without a protocol file beside them."""
     # Parquet and Arrow files, and tallies, contain their protocol.
     command.add_argument(
@@ -240,7 +244,7 @@ def _add_protocol(command: Any) -> None:
     )
 
 
-def _add_report(command: Any) -> None:
+def _add_report(command: argparse.ArgumentParser) -> None:
     """Add the options of ``skdp report``, which studies the cost of privacy on Adult."""
     add = command.add_argument
     # The page compares all epsilons, so the default has a wide range.
@@ -268,7 +272,7 @@ def _add_report(command: Any) -> None:
     )
 
 
-def _add_draft_domain(command: Any) -> None:
+def _add_draft_domain(command: argparse.ArgumentParser) -> None:
     """Add the options of ``skdp draft-domain``, which writes a draft of the declared values of a table."""
     add = command.add_argument
     _add_table(command, f"your table: {TABLE}")
@@ -294,7 +298,7 @@ def _add_draft_domain(command: Any) -> None:
     )
 
 
-def _add_synthesize(command: Any) -> None:
+def _add_synthesize(command: argparse.ArgumentParser) -> None:
     """Add the options of ``skdp synthesize``, which writes synthetic rows of a noisy model of a table."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
@@ -379,7 +383,7 @@ def _add_synthesize(command: Any) -> None:
     )
 
 
-def _add_table_command(command: Any) -> None:
+def _add_table_command(command: argparse.ArgumentParser) -> None:
     """Add the options of ``skdp table``, which writes noisy statistics of groups."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
@@ -478,7 +482,9 @@ def _add_table_command(command: Any) -> None:
     _add_texts(command, TEXTS[1:])
 
 
-def _add_texts(command: Any, names: Collection[str] = TEXTS) -> None:
+def _add_texts(
+    command: argparse.ArgumentParser, names: Collection[str] = TEXTS
+) -> None:
     """Add the options --title, --purpose and --contact of a statement."""
     for name in names:
         command.add_argument(
@@ -486,7 +492,7 @@ def _add_texts(command: Any, names: Collection[str] = TEXTS) -> None:
         )
 
 
-def _add_privatize(command: Any) -> None:
+def _add_privatize(command: argparse.ArgumentParser) -> None:
     """Add the options of ``skdp privatize``, which writes a randomized report of each row.
 
     They are a table and its delimiter, the options of a release, the transformer, permanent reports, and other columns.
@@ -572,7 +578,7 @@ def _add_privatize(command: Any) -> None:
     )
 
 
-def _add_estimate(command: Any) -> None:
+def _add_estimate(command: argparse.ArgumentParser) -> None:
     """Add the options of ``skdp estimate``, which estimates counts or means from reports."""
     add = command.add_argument
     _add_table(command, f"the reports: {REPORTS}; - is standard input, as CSV")
@@ -605,7 +611,7 @@ def _add_estimate(command: Any) -> None:
     )
 
 
-def _add_tally(command: Any) -> None:
+def _add_tally(command: argparse.ArgumentParser) -> None:
     """Add the options of ``skdp tally``, which adds up the reports of several files."""
     add = command.add_argument
     # Reports and tallies of several collectors are added.
@@ -620,7 +626,7 @@ def _add_tally(command: Any) -> None:
     )
 
 
-def _add_statement(command: Any) -> None:
+def _add_statement(command: argparse.ArgumentParser) -> None:
     """Add the options of ``skdp statement``."""
     command.add_argument("source", metavar="SOURCE", help=SOURCES)
     command.add_argument("--out", type=Path, help="a new file, .html or .json")
@@ -707,7 +713,7 @@ COMMANDS = {
 }
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
     """Add all commands and their options to the subparsers of argparse.
 
     The parsed options also have the parser, the module that runs the command, the name of its option for the output,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes
+from skdp._arrays import Codes, ColumnName
 from skdp._json import (
     MAX_DECLARED_VALUES,
     register_type,
@@ -168,7 +168,7 @@ class Categories:
         """The values themselves."""
         return self.values
 
-    def encode(self, column: Any) -> Codes:
+    def encode(self, column: object) -> Codes:
         """Encode a column by value.
 
         Parameters
@@ -429,7 +429,7 @@ class Interval:
         self.takes_fractions = self.decimals != 0
         self.has_bins = bins is not None
 
-    def _check_decimals(self, decimals: Any, real: bool) -> None:
+    def _check_decimals(self, decimals: int, real: bool) -> None:
         """Check `decimals`, the declared number of decimals; `real` is True if the numbers have fractions."""
         if not is_whole_number(decimals):
             raise TypeError(
@@ -520,7 +520,7 @@ class Interval:
         midpoints = [find(low, high) for low, high in pairwise(self.edges)]
         return (*midpoints, None) if self.missing else tuple(midpoints)
 
-    def read(self, column: Any) -> NDArray[Any]:
+    def read(self, column: object) -> NDArray[Any]:
         """Read a column as values that can be compared with the edges.
 
         Parameters
@@ -548,7 +548,7 @@ class Interval:
             numbers = numbers.astype(float)
         return numbers
 
-    def encode(self, column: Any) -> Codes:
+    def encode(self, column: object) -> Codes:
         """Encode a column of numbers or dates by bin.
 
         Parameters
@@ -701,7 +701,7 @@ def _find_bounds(interval: Interval) -> dict[str, Any] | None:
     return bounds | {"bins": bins}
 
 
-def are_integers(declared: Any) -> bool:
+def are_integers(declared: object) -> bool:
     """Check if edges or bounds, as written, are integers, which declare whole numbers."""
     return np.iterable(declared) and all(isinstance(e, Integral) for e in declared)
 
@@ -732,7 +732,7 @@ def _edges_between(
     return tuple(make_even_edges(low, high, int(bins or DEFAULT_BINS), step))
 
 
-def _check_bins(bins: Any) -> None:
+def _check_bins(bins: int | None) -> None:
     """Check a number of bins, which may be None."""
     if bins is not None and (not is_whole_number(bins) or bins < 1):
         raise ValueError(
@@ -751,7 +751,7 @@ def _find_whole_middle(low: float, high: float) -> int:
     return int((math.ceil(low) + high) // 2)
 
 
-def _find_midpoint(low: Any, high: Any) -> Edge | int:
+def _find_midpoint(low: float, high: float) -> Edge | int:
     """Return the midpoint of a bin of numbers, as int if it is whole, or of dates, rounded down."""
     if not isinstance(low, float):
         return low + (high - low) // 2
@@ -760,7 +760,7 @@ def _find_midpoint(low: Any, high: Any) -> Edge | int:
 
 
 @contextmanager
-def name_column_in_errors(name: Any) -> Iterator[None]:
+def name_column_in_errors(name: ColumnName) -> Iterator[None]:
     """Prefix the errors of a block of code with the name of a column."""
     try:
         yield
@@ -771,7 +771,7 @@ def name_column_in_errors(name: Any) -> Iterator[None]:
         raise type(error)(f"Column {name!r}: {message}.") from None
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     """Name the class of a value for an error."""
     return type(value).__name__
 
@@ -847,7 +847,7 @@ def find_decoder(
     return make_decoder(attribute.values, library, dtype)
 
 
-def find_order(attribute: Categories | Interval, column: Any) -> bool | None:
+def find_order(attribute: Categories | Interval, column: object) -> bool | None:
     """Return whether the output of a column has ordered categories; None for a dtype without categories.
 
     **Privacy.** The categories of the dtype of a column are private, unless they are
@@ -868,7 +868,7 @@ def type_of_attribute(attribute: Categories | Interval) -> str:
 
 
 def dtype_of_attribute(
-    attribute: Categories | Interval, library: str, column: Any
+    attribute: Categories | Interval, library: str, column: object
 ) -> Any:
     """Return the dtype of declared values in a library; categories if possible, if the dtype of `column` has them."""
     declared_type = type_of_attribute(attribute)
@@ -907,7 +907,7 @@ class FoundCategories(Categories):
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key(), OTHER, self.is_open)
 
-    def encode(self, column: Any) -> Codes:
+    def encode(self, column: object) -> Codes:
         """Encode a column by value; every value has a code."""
         # The code of an unknown value is the number of values that were found.
         return self._coder.encode(read_texts(column))

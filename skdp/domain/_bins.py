@@ -29,7 +29,7 @@ MAX_EXACT = 1 << 53
 MAX_WHOLE_NUMBER = 1 << 52
 
 
-def make_even_edges(low: Any, high: Any, bins: int, step: Any = None) -> list[Any]:
+def make_even_edges(low: float, high: float, bins: int, step: Any = None) -> list[Any]:
     """Return the edges of equal bins of numbers or dates; for dates, with equal numbers of months if possible.
 
     Whole numbers and days have a `step`. With as many bins as values, each value has a bin.
@@ -101,7 +101,7 @@ def round_numbers(
     return rounded, moved, np.abs(rounded[moved] - numbers) > error
 
 
-def parse_edges(edges: Any, name: str, *, is_whole: bool) -> tuple[Any, ...]:
+def parse_edges(edges: object, name: str, *, is_whole: bool) -> tuple[Any, ...]:
     """Check the edges of an Interval and return them as floats, dates or datetimes; `name` is for errors.
 
     `is_whole` states that numbers are whole.
@@ -132,7 +132,7 @@ def parse_edges(edges: Any, name: str, *, is_whole: bool) -> tuple[Any, ...]:
     return parsed
 
 
-def _parse_edge(edge: Any) -> Edge:
+def _parse_edge(edge: object) -> Edge:
     """Check an edge and return it as a float, date or datetime."""
     if isinstance(edge, date | np.datetime64):
         return _parse_date(edge)

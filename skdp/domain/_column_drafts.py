@@ -15,7 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Integers
+from skdp._arrays import ColumnName, Integers
 from skdp.domain._attributes import (
     Categories,
     Interval,
@@ -62,7 +62,7 @@ def domains_of_dtypes(table: Table) -> dict[Any, Categories]:
     return declared
 
 
-def check_draft(bins: Any, max_values: Any) -> None:
+def check_draft(bins: int, max_values: Any) -> None:
     """Check the parameters of a draft."""
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not is_whole_number(number) or number < 1:
@@ -128,7 +128,7 @@ def draft_columns(
 
 
 def draft_values(
-    name: Any,
+    name: ColumnName,
     values: list[Any] | Categories,
     counts: Integers,
     *,
@@ -152,7 +152,9 @@ def draft_values(
     return drafted
 
 
-def _are_amounts(name: Any, values: Sequence[Any], counts: Integers, bins: int) -> bool:
+def _are_amounts(
+    name: ColumnName, values: Sequence[Any], counts: Integers, bins: int
+) -> bool:
     """Return True for unique fractions and dates, which are cut; raise an error if values identify people.
 
     More values than `bins` in a column with a name such as "id" identify people.

@@ -15,7 +15,7 @@ from uuid import uuid4
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Codes, Mask
+from skdp._arrays import Codes, ColumnName, Mask, TableLike
 from skdp._json import value_from_json, value_to_json
 from skdp.domain._attributes import (
     Categories,
@@ -215,7 +215,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         """The number of cells of the full Cartesian product."""
         return math.prod(self.sizes)
 
-    def __getitem__(self, column: Any) -> Any:
+    def __getitem__(self, column: object) -> Any:
         return self._attributes[column]
 
     def __iter__(self) -> Iterator[Any]:
@@ -227,7 +227,7 @@ class Domain(Mapping[Any, Categories | Interval]):
     def __bool__(self) -> bool:
         return True  # a domain without columns is not absent
 
-    def __or__(self, other: Any) -> Domain:
+    def __or__(self, other: object) -> Domain:
         if not isinstance(other, Mapping):
             return NotImplemented
         joined = {**self, **other}
@@ -236,7 +236,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         derived = {**self.derived, **facts.derived}
         return Domain(joined, constraints=list(constraints), derived=derived)
 
-    def __ror__(self, other: Any) -> Domain:
+    def __ror__(self, other: object) -> Domain:
         if not isinstance(other, Mapping):
             return NotImplemented
         return Domain(other) | self
@@ -415,7 +415,7 @@ class Domain(Mapping[Any, Categories | Interval]):
 
     @classmethod
     def from_frame(
-        cls, X: Any, *, bins: int | None = None, max_values: int = 100
+        cls, X: TableLike, *, bins: int | None = None, max_values: int = 100
     ) -> Self:
         """Declare the values that occur in a public table.
 
@@ -522,7 +522,7 @@ class Domain(Mapping[Any, Categories | Interval]):
             options["guarantee"] = found if len(found) > 1 else found[0]
         return write_toml(self._attributes, comments or {}, options)
 
-    def check_constraints(self, X: Any) -> Mask:
+    def check_constraints(self, X: TableLike) -> Mask:
         """Mark the rows of a table that satisfy all constraints, except numbers and order of events of a person.
 
         The result is not private, because it depends on the values of each row.
@@ -559,11 +559,11 @@ class Domain(Mapping[Any, Categories | Interval]):
                 is_valid &= constraint.evaluate(get_operand).to_truth()
         return is_valid
 
-    def _evaluate(self, constraint: Expression, X: Any) -> Mask:
+    def _evaluate(self, constraint: Expression, X: TableLike) -> Mask:
         """Return True for each row of a table for which the expression of a constraint is true."""
         return constraint.evaluate(self._make_reader(wrap_table(X))).to_truth()
 
-    def _mark_limited(self, X: Any) -> Mask:
+    def _mark_limited(self, X: TableLike) -> Mask:
         """Mark the events that each constraint limits, or that violate it, in shape (n_constraints, n_events)."""
         get_operand = self._make_reader(wrap_table(X))
         marked = []
@@ -572,7 +572,7 @@ class Domain(Mapping[Any, Categories | Interval]):
             marked.append(is_true != constraint.is_on_rows)
         return np.array(marked)
 
-    def _compare_proportions(self, X: Any, Y: Any) -> dict[str, float]:
+    def _compare_proportions(self, X: TableLike, Y: Any) -> dict[str, float]:
         """Compare the proportions of rows with the comparisons of each constraint between two tables.
 
         The result has, by constraint, the largest difference of the proportions of a comparison, or of its opposite if
@@ -598,7 +598,7 @@ class Domain(Mapping[Any, Categories | Interval]):
                 read |= self._derived[name].columns
         return [name for name in self.columns if name in read]
 
-    def _list_limits(self, column: Any) -> list[tuple[float, bool]]:
+    def _list_limits(self, column: object) -> list[tuple[float, bool]]:
         """List the numbers with which constraints compare a column, with True for a limit after the number."""
         expressions = [*self._constraints, *self._derived.values()]
         limits = [limit for expression in expressions for limit in expression.limits]
@@ -606,7 +606,7 @@ class Domain(Mapping[Any, Categories | Interval]):
             (number, is_after) for name, number, is_after in limits if name == column
         ]
 
-    def add_derived(self, X: Any) -> Any:
+    def add_derived(self, X: TableLike) -> Any:
         """Add the derived columns to a table, or replace them.
 
         Parameters
@@ -655,7 +655,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         columns = dict(zip(table.names, table.columns, strict=True))
 
         @cache
-        def get_operand(name: Any) -> Operand:
+        def get_operand(name: ColumnName) -> Operand:
             if name in self._derived:
                 return self._derived[name].evaluate(get_operand)
             if name not in columns:
@@ -726,7 +726,7 @@ class Domain(Mapping[Any, Categories | Interval]):
                 decoders.append(call_safely(find_decoder, self[name], library, order))
         return decoders
 
-    def value_counts(self, X: Any) -> pd.Series[int]:
+    def value_counts(self, X: TableLike) -> pd.Series[int]:
         """Count the records of a table in each combination of declared values.
 
         The counts are not private. Use them to measure the error of estimates.
@@ -868,7 +868,7 @@ class Domain(Mapping[Any, Categories | Interval]):
 DomainType = TypeVar("DomainType", bound=Domain)
 
 
-def _check_is_no_pair(values: Any) -> None:
+def _check_is_no_pair(values: object) -> None:
     """Raise an error for a tuple of two numbers, which may be meant as bounds."""
     if not isinstance(values, tuple) or len(values) != 2:
         return
@@ -910,7 +910,7 @@ def guarantee_fields(declared: Mapping[Any, Any]) -> list[dict[str, Any]]:
     return fields
 
 
-def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
+def add_guarantee(domain: DomainType, fields: object) -> DomainType:
     """Return a domain with the releases that found its columns, from the fields of `guarantee_fields`."""
     by_column: dict[Any, tuple[Release, ...]] = dict.fromkeys(domain, ())
     for field in fields if isinstance(fields, list) else [fields]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Mask
+from skdp._arrays import ColumnName, Mask
 from skdp.domain._bins import MAX_EXACT
 from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_objects
 
@@ -78,7 +78,7 @@ class Operand(NamedTuple):
     # Declared values of a text column, or the text of a constant.
     texts: tuple[str, ...] = ()
 
-    def with_column(self, column: Any) -> Operand:
+    def with_column(self, column: object) -> Operand:
         """Return the operand with the values of a column of a table, instead of none, for the declared type."""
         if self.family == _TEXT:
             texts = to_objects(to_object_list(column))
@@ -133,7 +133,7 @@ class Expression:
     place: str | None = None
     """"first" or "last" if the expression is true for the first or the last event of a person only."""
 
-    def __init__(self, text: Any, title: str, *, may_count: bool = False) -> None:
+    def __init__(self, text: str, title: str, *, may_count: bool = False) -> None:
         # `text` is Python syntax with column names, and `title` its name in errors.
         # `_tree` is the syntax tree of the text, and `columns` are the names in it.
         self.text = text
@@ -228,7 +228,7 @@ class Expression:
         `operands` maps each column to its declared type, as an operand without rows.
         """
 
-        def get_operand(name: Any) -> Operand:
+        def get_operand(name: ColumnName) -> Operand:
             if name not in operands:
                 raise ValueError(
                     f"{name!r} is not a column of the domain, which has "

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from skdp._arrays import TableLike
 from skdp._json import MAX_FILE_BYTES, check_version
 from skdp.domain._attributes import (
     Categories,
@@ -194,7 +195,7 @@ def _parse(text: str) -> dict[str, Any]:
         ) from None
 
 
-def _parse_column(table: Any) -> Categories | Interval:
+def _parse_column(table: TableLike) -> Categories | Interval:
     """Return the declared values of a column, from its table in a domain file."""
     if not isinstance(table, dict):
         raise TypeError(f"{_EXPECTED}, got {type(table).__name__}.")

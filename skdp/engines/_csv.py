@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnName, Floats
 from skdp.domain import Categories, Interval
 from skdp.readers import BATCH_ROWS, Extra, RefusedBatch
 from skdp.tables import drop_missing, types_of_values
@@ -266,7 +266,7 @@ def is_name(text: str) -> bool:
 # Declared columns
 
 
-def find_text_type(name: Any, values: Any) -> str:
+def find_text_type(name: ColumnName, values: Any) -> str:
     """Return the type as which the strings of a declared column are parsed.
 
     One of "text", "number", "bool", "date" and "datetime".
@@ -307,7 +307,7 @@ def _are_exact(numbers: Iterable[Any]) -> bool:
     return max(map(abs, numbers)) < 1 << 53
 
 
-def _find_common_type(values: Any) -> type | None:
+def _find_common_type(values: Categories) -> type | None:
     """Return the Python type of all declared values, float for ints and floats, or None if their types differ."""
     types = set(map(type, drop_missing(values.labels)))
     if types == {int, float}:
@@ -352,7 +352,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
 
 
 def parse_texts(
-    name: Any,
+    name: ColumnName,
     texts: Iterable[str],
     text_type: str,
     labels: Iterable[Any] = (),
@@ -381,7 +381,7 @@ def parse_texts(
     return values
 
 
-def drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
+def drop_texts(column: object, missing_texts: Sequence[str]) -> Any:
     """Replace strings of an Arrow column by null."""
     missing = pyarrow.array(missing_texts, pyarrow.string())
     return compute.if_else(compute.is_in(column, missing), None, column)
@@ -390,7 +390,9 @@ def drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
 class TextColumn:
     """Declared column of a CSV file, whose strings are parsed as its type; see `parse_texts`."""
 
-    def __init__(self, name: Any, values: Categories | Interval, strict: bool) -> None:
+    def __init__(
+        self, name: ColumnName, values: Categories | Interval, strict: bool
+    ) -> None:
         """Find the type of the declared values."""
         self.name, self.strict = name, strict
         self.text_type = find_text_type(name, values)

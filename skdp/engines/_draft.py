@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._arrays import Integers
+from skdp._arrays import ColumnName, Integers
 from skdp.domain import (
     Categories,
     Domain,
@@ -253,7 +253,7 @@ class _Column:
 
 
 def _draft_column(
-    name: Any, column: _Column, limits: Mapping[str, Any]
+    name: ColumnName, column: _Column, limits: Mapping[str, Any]
 ) -> list[Any] | Categories | Interval:
     """Draft the values of a column by `draft_values`, and set its `has_times`."""
     listed, counts = column.read()

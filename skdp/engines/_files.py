@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
+from skdp._arrays import PathType
 from skdp._json import MAX_FILE_BYTES
 from skdp.base import track
 from skdp.domain import Domain
@@ -332,7 +333,7 @@ class FileTable(StreamTable):
                 columns[name] = self._convert_undeclared(name, table[name])
         return pyarrow.table(columns)
 
-    def _convert_undeclared(self, name: str, column: Any) -> Any:
+    def _convert_undeclared(self, name: str, column: object) -> Any:
         """Rewrite persons as keys, and replace empty text of other columns by null."""
         if name == self._person:
             return write_keys(name, drop_texts(column, MISSING_TEXTS))
@@ -360,7 +361,7 @@ def check_header(file: TableFile, delimiter: str | None) -> None:
 # Files to write
 
 
-def check_destination(path: Any) -> Path:
+def check_destination(path: PathType) -> Path:
     """Return the absolute path of a new file as `check_path`; raise an error for None."""
     destination = check_path(path, "destination")
     if destination is None:

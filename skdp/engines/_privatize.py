@@ -188,7 +188,7 @@ class BatchRelease:
         frames = [nw.from_native(part, eager_only=True) for part in parts]
         return nw.concat(frames, how="horizontal").to_native()
 
-    def _encode(self, batch: Any) -> tuple[list[Any], Table, Any]:
+    def _encode(self, batch: object) -> tuple[list[Any], Table, Any]:
         """Return the codes of the privatized columns of a batch, these columns, and the ids of persons or None."""
         table = wrap_table(batch)
         columns = dict(zip(table.names, table.columns, strict=True))
@@ -203,7 +203,7 @@ class BatchRelease:
 
 def prepare_release(
     sample: Any,
-    transformer: Any,
+    transformer: ReportTransformer,
     *,
     keep: Sequence[str] = (),
     person: str | None = None,
@@ -251,7 +251,7 @@ def prepare_release(
     return release
 
 
-def check_transformer(transformer: Any) -> None:
+def check_transformer(transformer: ReportTransformer) -> None:
     """Raise an error unless a transformer privatizes rows in `transform`, independently of each other."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError(
@@ -269,7 +269,7 @@ def check_transformer(transformer: Any) -> None:
 
 
 def fit_on_schema(
-    transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]
+    transformer: ReportTransformer, sample: object, keep: Sequence[str | None]
 ) -> None:
     """Fit a transformer to its declared values and the columns of an empty table, except `keep`."""
     if isinstance(getattr(transformer, "categories", None), str):
@@ -286,7 +286,7 @@ def fit_on_schema(
     transformer.fit(row[known] if known else row)
 
 
-def check_keep(keep: Any) -> None:
+def check_keep(keep: object) -> None:
     """Raise an error unless the columns to keep are a list of names."""
     check_type("keep", keep, Sequence, "a list of column names", excluded=str)
 
@@ -294,7 +294,7 @@ def check_keep(keep: Any) -> None:
 # Columns that are released unprotected
 
 
-def _copy_columns(batch: Any, names: Sequence[str]) -> Any:
+def _copy_columns(batch: object, names: Sequence[str]) -> Any:
     """Copy columns of a batch that are released unprotected, without values of other rows."""
     # A dictionary column of Arrow may contain values that occur in no row of the batch.
     # The categories of a pandas dtype are declared facts.
@@ -321,7 +321,7 @@ def _choose_plain_type(arrow_type: Any) -> Any:
 
 
 def privatize(
-    frame: Any,
+    frame: object,
     transformer: ReportTransformer,
     *,
     keep: Sequence[str] = (),

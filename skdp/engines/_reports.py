@@ -89,7 +89,7 @@ class ReportFile:
 class ReportRows(FileTable):
     """Rows of a file of reports; undeclared columns of a CSV file are parsed as numbers."""
 
-    def _convert_undeclared(self, name: str, column: Any) -> Any:
+    def _convert_undeclared(self, name: str, column: object) -> Any:
         """Parse the strings of a column as integers if possible, otherwise as floats."""
         texts = super()._convert_undeclared(name, column)
         for number_type in (pyarrow.uint64(), pyarrow.float64()):
@@ -160,7 +160,9 @@ def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
     return files
 
 
-def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransformer:
+def _find_transformer(
+    files: Sequence[Source], transformer: ReportTransformer | None
+) -> ReportTransformer:
     """Return a fitted transformer of the reports: the argument, or the protocol of the files.
 
     Raise an error if a file has another protocol.
@@ -209,7 +211,7 @@ def _read_json(path: Path, content: str) -> Any:
 # Protocols
 
 
-def read_protocol(source: Any) -> ReportTransformer:
+def read_protocol(source: object) -> ReportTransformer:
     """Return the fitted transformer that made the reports in a table or a file.
 
     Parameters
@@ -275,7 +277,7 @@ def _describe_file(name: str, path: str) -> str:
     )
 
 
-def find_protocol(source: Any, remedy: str) -> ReportTransformer:
+def find_protocol(source: object, remedy: str) -> ReportTransformer:
     """Return the fitted transformer that made the reports in a table or a file; without a protocol, state a remedy."""
     text = None
     if isinstance(source, str | os.PathLike):

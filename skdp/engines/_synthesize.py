@@ -139,7 +139,9 @@ def synthesize_file(
     return path
 
 
-def _check_output(synthesizer: Any, schema: Any, path: Path) -> None:
+def _check_output(
+    synthesizer: DPMarginalSynthesizer | DPLinkedSynthesizer, schema: Any, path: Path
+) -> None:
     """Raise most errors of writing and of the ledger, before rows are read."""
     check_writable(schema, find_format(path.name))
     # The rho or mu of the noise is not known yet.
@@ -176,7 +178,7 @@ def synthesize_linked_files(
             write_file([table], table.schema, partial, find_format(path.name))
 
 
-def _read_linked(rows: Sequence[FileTable], key: Any) -> list[Any]:
+def _read_linked(rows: Sequence[FileTable], key: object) -> list[Any]:
     """Read tables of people and events, whose keys have one type."""
     tables = [pyarrow.concat_tables(part.read(part.column_names())) for part in rows]
     # The keys of a CSV file are text, which are compared with text.
@@ -217,7 +219,7 @@ def _write_samples(
         first = synthesizer.sample(0)
     schema = nw.from_native(first, eager_only=True).to_arrow().schema
 
-    def convert(batch: Any) -> Any:
+    def convert(batch: object) -> Any:
         """Convert a batch of synthetic rows to an Arrow table with the schema."""
         return nw.from_native(batch, eager_only=True).to_arrow().cast(schema)
 

@@ -12,13 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Bytes, Indices, Integers
+from skdp._arrays import Bytes, ColumnLike, Indices, Integers, TableLike
 from skdp.base import (
     NORMAL,
     CallCounter,
-    ColumnLike,
     PrivateEstimator,
-    TableLike,
     check_confidence_level,
     check_index_levels,
     check_ledger,
@@ -264,7 +262,7 @@ def check_words(words: Sequence[Any]) -> None:
         )
 
 
-def parse_reports(reports: Any, protocol: PrefixProtocol) -> Integers:
+def parse_reports(reports: TableLike, protocol: PrefixProtocol) -> Integers:
     """Check a table of reports, and return it as integers; shape (n_reports, n_columns).
 
     The columns are the group, the bucket and the words of the hash function.

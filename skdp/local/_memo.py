@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Bytes, Mask
+from skdp._arrays import Bytes, ColumnLike, ColumnName, Mask
 from skdp.base import check_flag
 from skdp.randomness import check_type, draw_by_row, uniform_integers
 from skdp.tables import (
@@ -102,7 +102,7 @@ def join_parts(*parts: bytes) -> bytes:
     return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
-def encode_value(value: Any) -> bytes:
+def encode_value(value: object) -> bytes:
     """Encode a declared value as bytes, for a keyed hash. Equal numbers, such as 1 and 1.0, have equal bytes."""
     if isinstance(value, tuple):
         return b"tuple " + join_parts(*map(encode_value, value))
@@ -119,7 +119,7 @@ def encode_value(value: Any) -> bytes:
     return f"{value_type} {text}".encode("utf-8", "surrogatepass")
 
 
-def encode_word(value: Any) -> bytes:
+def encode_word(value: object) -> bytes:
     """Encode a word as bytes. The text "7" and the integer 7 have equal bytes, as in CSV files."""
     if type(value) is int:
         return b"number %d" % value
@@ -160,7 +160,7 @@ def encode_column(
     raise ValueError(f"{title} {message}.")
 
 
-def encode_column_name(name: Any, parameter: str) -> bytes:
+def encode_column_name(name: ColumnName, parameter: str) -> bytes:
     """Encode a column name as bytes, for the parameter that requires it."""
     try:
         return encode_value(name)
@@ -170,7 +170,7 @@ def encode_column_name(name: Any, parameter: str) -> bytes:
         ) from None
 
 
-def encode_person_ids(person: Any, n_rows: int) -> list[bytes]:
+def encode_person_ids(person: ColumnLike, n_rows: int) -> list[bytes]:
     """Encode ids of persons, which are integers or text, as bytes."""
     ids = encode_column("`person`", person, _encode_person_id)
     if len(ids) != n_rows:
@@ -180,7 +180,7 @@ def encode_person_ids(person: Any, n_rows: int) -> list[bytes]:
     return ids
 
 
-def _encode_person_id(person: Any) -> bytes:
+def _encode_person_id(person: ColumnLike) -> bytes:
     """Encode the id of a person as bytes; the same id has the same bytes in all file formats."""
     if type(person) is int:
         return encode_word(person)
@@ -305,7 +305,7 @@ class PermanentDraws:
         return digests[:, :PSEUDONYM_BYTES]
 
 
-def check_memo(memoize: Any, secret_key: Any) -> None:
+def check_memo(memoize: object, secret_key: object) -> None:
     """Check that there is a secret key if and only if reports are permanent (`memoize`)."""
     check_flag("memoize", memoize)
     check_key(secret_key)

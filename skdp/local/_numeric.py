@@ -13,11 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Integers, Mask
+from skdp._arrays import Floats, Indices, Integers, Mask, TableLike
 from skdp.base import (
     NORMAL,
     Bounds,
-    TableLike,
     apply_set_output,
     check_choice,
     check_confidence_level,
@@ -555,7 +554,7 @@ class NumericPerturber(ReportTransformer):
         return pd.DataFrame({name: [0.0] for name in names})
 
     def estimate_mean(
-        self, reports: Any, *, confidence_level: float = 0.95
+        self, reports: TableLike | ReportTally, *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
         """Estimate the mean of each column in the population, clipped to the bounds.
 
@@ -594,7 +593,7 @@ class NumericPerturber(ReportTransformer):
         return estimate_means(self.protocol_, tally, confidence_level)
 
     def estimate_distribution(
-        self, reports: Any, *, n_bins: int | None = None
+        self, reports: TableLike | ReportTally, *, n_bins: int | None = None
     ) -> pd.DataFrame:
         """Estimate the proportion of each of several bins, for each column.
 

@@ -12,13 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats
-from skdp.base import (
-    TableLike,
-    apply_set_output,
-    check_choice,
-    make_domain,
-)
+from skdp._arrays import Floats, TableLike
+from skdp.base import apply_set_output, check_choice, make_domain
 from skdp.domain import Domain, Interval
 from skdp.local._memo import Memo, check_memo
 from skdp.local._protocol_file import read_and_tally
@@ -261,7 +256,7 @@ class OracleEncoder(CategoryTransformer):
 
     def estimate_joint_counts(
         self,
-        reports: Any,
+        reports: TableLike | ReportTally,
         *,
         columns: Sequence[Any] | None = None,
         confidence_level: float = 0.95,
@@ -956,7 +951,9 @@ class FrequencyOracleEncoder(OracleEncoder):
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 
 
-def encode_handle_unknown(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
+def encode_handle_unknown(
+    handle_unknown: object, domain: Domain
+) -> str | dict[Any, int]:
     """Return "error", "uniform", or a dict with the code that replaces values outside the domain in each column."""
     if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
         return handle_unknown

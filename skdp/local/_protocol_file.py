@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._arrays import ColumnName, TableLike
 from skdp._json import (
     MAX_DECLARED_VALUES,
     check_version,
@@ -308,7 +309,7 @@ def _comparable_parts(content: Mapping[str, Any]) -> str:
 # Protocols in the metadata of reports.
 
 
-def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
+def read_and_tally(reports: TableLike, transformer: Any) -> tuple[Reports, Any]:
     """Convert a table of reports to an array for each field, and return them with their tally.
 
     The protocol in the metadata of the table, if any, must be the protocol of the
@@ -336,7 +337,7 @@ def check_attached_protocol(text: str | None, transformer: Any) -> None:
         )
 
 
-def _pack_meaning(protocol: Any) -> str | None:
+def _pack_meaning(protocol: object) -> str | None:
     """Return the parts of a protocol that determine the meaning of reports, as text; None if it is no mapping."""
     if not isinstance(protocol, dict):
         return None
@@ -385,7 +386,7 @@ def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
     }
 
 
-def _check_representable(name: Any, values: Categories | Interval) -> None:
+def _check_representable(name: ColumnName, values: Categories | Interval) -> None:
     """Raise an error if JavaScript does not represent the values of a column exactly."""
     if not isinstance(name, str):
         raise ValueError(
@@ -406,7 +407,7 @@ def _check_representable(name: Any, values: Categories | Interval) -> None:
         )
 
 
-def _is_representable(value: Any) -> bool:
+def _is_representable(value: object) -> bool:
     """Return True for None, text, booleans, and integers of at most 53 bits."""
     is_exact = isinstance(value, int) and abs(value) < 1 << 53
     return value is None or isinstance(value, str) or is_exact

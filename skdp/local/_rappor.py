@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Integers, Mask
-from skdp.base import TableLike
+from skdp._arrays import Floats, Integers, Mask, TableLike
 from skdp.exact import log_upper
 from skdp.local._memo import (
     Memo,

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import ColumnLike, TableLike
 from skdp.base import check_choice, make_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
 from skdp.local._oracle_encoder import check_several_values
@@ -216,7 +217,11 @@ class SetValuedEncoder(CategoryTransformer):
         return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in values})
 
     def _estimate(
-        self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
+        self,
+        reports: TableLike,
+        statistic: str,
+        sample_weight: ColumnLike | None = None,
+        **options: Any,
     ) -> pd.DataFrame:
         """Estimate counts or frequencies; with weights, `statistic` must be "frequency"."""
         check_choice("postprocess", options["postprocess"], get_args(SetPostprocess))
@@ -240,7 +245,7 @@ class SetValuedEncoder(CategoryTransformer):
         return [oracle.channel() for oracle in self.protocol_.oracles]
 
 
-def make_lists_domain(table: Table, categories: Any) -> Domain:
+def make_lists_domain(table: Table, categories: object) -> Domain:
     """Make the domain of columns of lists, whose values are never inferred from the data."""
     if categories is None or isinstance(categories, str):
         raise ValueError(

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import ColumnLike, TableLike
 from skdp.base import (
     check_choice,
     find_bounds,
@@ -271,7 +272,7 @@ def count_declared_values(domain: Domain | None) -> dict[Any, int]:
     return dict(zip(domain.columns, domain.sizes, strict=True))
 
 
-def check_weights(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
+def check_weights(weights: object, names: Sequence[Any]) -> dict[Any, float]:
     """Check the weights of the errors of the columns, and return them by column."""
     if isinstance(weights, str) and weights == "uniform":
         return dict.fromkeys(names, 1.0)
@@ -569,9 +570,9 @@ class LocalTableEncoder(CategoryTransformer):
 
     def _estimate(
         self,
-        reports: Any,
+        reports: TableLike,
         statistic: str,
-        sample_weight: Any = None,
+        sample_weight: ColumnLike | None = None,
         *,
         columns: Sequence[Any] | None = None,
         **options: Any,
@@ -600,7 +601,7 @@ class LocalTableEncoder(CategoryTransformer):
 
     def estimate_joint_counts(
         self,
-        reports: Any,
+        reports: TableLike,
         columns: Sequence[Any],
         *,
         confidence_level: float = 0.95,
@@ -653,7 +654,7 @@ class LocalTableEncoder(CategoryTransformer):
         )
 
     def estimate_mean(
-        self, reports: Any, *, confidence_level: float = 0.95
+        self, reports: TableLike, *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
         """Estimate the mean of each numeric column, clipped to its bounds.
 

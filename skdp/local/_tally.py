@@ -13,9 +13,9 @@ from typing import Any, Self, cast
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from skdp._arrays import Indices, Integers
+from skdp._arrays import Indices, Integers, TableLike
 from skdp._json import check_version, parse_json, value_from_json, value_to_json
-from skdp.base import TableLike, check_random_state, make_source, to_array
+from skdp.base import check_random_state, make_source, to_array
 from skdp.domain import Domain, Interval
 from skdp.randomness import ByteSource
 from skdp.tables import (
@@ -224,7 +224,7 @@ def _check_counts(counts: Sequence[Any], largest: int) -> None:
             raise ValueError
 
 
-def check_tally(tally: Any, protocol: Mapping[str, Any]) -> None:
+def check_tally(tally: object, protocol: Mapping[str, Any]) -> None:
     """Raise an error if a tally does not have the given protocol."""
     if not isinstance(tally, ReportTally) or tally.protocol != protocol:
         raise ValueError(

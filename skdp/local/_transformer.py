@@ -14,12 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import ColumnLike, PathType, TableLike
 from skdp.base import (
     CallCounter,
-    ColumnLike,
-    PathType,
     PrivateEstimator,
-    TableLike,
     apply_set_output,
     check_index_levels,
     check_input,
@@ -145,7 +143,7 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
     def _make_protocol(self, table: Table) -> ReportProtocol:
         """Validate the parameters, and make the protocol from the declared values."""
 
-    def _set_fitted(self, protocol: Any) -> None:
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
         """Set the fitted attributes other than `protocol_` and `guarantee_`."""
 
     def __sklearn_tags__(self) -> Any:
@@ -277,7 +275,9 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
         reports = protocol.randomize(codes, records, self._randomness())
         return self._attach_protocol(protocol.write(reports, table))
 
-    def _read_records(self, X: Any, person: Any) -> tuple[Table, list[bytes]]:
+    def _read_records(
+        self, X: TableLike, person: ColumnLike
+    ) -> tuple[Table, list[bytes]]:
         """Check the true values and the ids of persons of a release."""
         table = self._read(X)
         check_index_levels(X, self.protocol_.columns)
@@ -286,13 +286,13 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
         check_same_order(X, person, "person")
         return table, self.protocol_.read_records(person, len(table.columns[0]))
 
-    def _attach_protocol(self, reports: Any) -> Any:
+    def _attach_protocol(self, reports: TableLike | ReportTally) -> Any:
         """Convert reports to the format of `set_output`, with the protocol as metadata."""
         X_out = apply_set_output(self, reports)
         text = self._json.text_in_memory if has_metadata(X_out) else None
         return attach_protocol(X_out, text)
 
-    def _read(self, X: Any) -> Table:
+    def _read(self, X: TableLike) -> Table:
         """Check that X has the columns of `fit`, and return them."""
         table = check_input(self, X, reset=False)
         check_names(self, table, self.protocol_.columns)
@@ -389,7 +389,9 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
         names, blocks = debias_reports(protocol, arrays, columns)
         return protocol.report_table(reports).rebuild(blocks, names)
 
-    def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
+    def _read_reports(
+        self, reports: TableLike | ReportTally
+    ) -> tuple[Reports | None, ReportTally]:
         """Return the arrays of the reports of each field, which are None for a tally, and their tally."""
         check_is_fitted(self)
         if isinstance(reports, ReportTally):
@@ -404,7 +406,11 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
         return arrays, tally
 
     def _estimate(
-        self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
+        self,
+        reports: TableLike | ReportTally,
+        statistic: str,
+        sample_weight: ColumnLike | None = None,
+        **options: Any,
     ) -> pd.DataFrame:
         """Estimate counts or frequencies of declared values; with weights, `statistic` must be "frequency"."""
         arrays, tally = self._read_reports(reports)
@@ -598,7 +604,7 @@ class CategoryTransformer(ReportTransformer):
 
     def estimate_counts(
         self,
-        reports: Any,
+        reports: TableLike | ReportTally,
         *,
         columns: Sequence[Any] | None = None,
         postprocess: Postprocess = "none",
@@ -666,7 +672,7 @@ class CategoryTransformer(ReportTransformer):
 
     def estimate_frequencies(
         self,
-        reports: Any,
+        reports: TableLike | ReportTally,
         *,
         columns: Sequence[Any] | None = None,
         postprocess: Postprocess = "none",

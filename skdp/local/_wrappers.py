@@ -17,12 +17,10 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnLike, Floats, TableLike
 from skdp.base import (
     CallCounter,
-    ColumnLike,
     PrivateEstimator,
-    TableLike,
     apply_set_output,
     check_input,
     restore_on_error,
@@ -407,7 +405,7 @@ class PosteriorFeatures(TransformerWrapper):
         return apply_set_output(self, self._compute_features(reports))
 
     @restore_on_error
-    def _fit_encoder(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
+    def _fit_encoder(self, X: TableLike, y: ColumnLike, params: dict[str, Any]) -> Any:
         """Fit the encoder, and return its reports of the rows; estimate the prior of the values from the reports."""
         expected = (
             "a local transformer with frequency oracles, such as "
@@ -425,7 +423,7 @@ class PosteriorFeatures(TransformerWrapper):
         self.encoder_ = encoder
         return reports
 
-    def _compute_features(self, reports: Any) -> Any:
+    def _compute_features(self, reports: TableLike) -> Any:
         """Compute the posterior probability of each value of each attribute in each row, side by side.
 
         An attribute is a column, or columns that are reported as one combination. The
@@ -516,7 +514,7 @@ def compute_posterior(
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def _estimate_prior(encoder: Any, reports: Any) -> list[Floats]:
+def _estimate_prior(encoder: OracleEncoder, reports: TableLike) -> list[Floats]:
     """Estimate the proportions of the values of each attribute from reports: positive arrays that sum to 1."""
     protocol = encoder.protocol_
     _, tally = read_and_tally(reports, encoder)

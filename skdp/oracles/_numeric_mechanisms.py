@@ -194,7 +194,7 @@ class NumericMechanism(LocalMechanism):
         return {"mechanism": type(self).__name__, "grid_size": self.steps}
 
 
-def check_steps(steps: Any) -> int:
+def check_steps(steps: object) -> int:
     """Check the number of steps of a grid, from 1 to 2**16."""
     return check_size(steps, min_val=1, max_val=1 << 16, name="grid_size")
 

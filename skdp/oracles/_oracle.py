@@ -181,7 +181,7 @@ def small_epsilon_error(epsilon: float | Fraction) -> ValueError:
     )
 
 
-def cap_epsilon(epsilon: Any) -> Fraction:
+def cap_epsilon(epsilon: object) -> Fraction:
     """Check the requested epsilon, and return it as a fraction of at most 1,000."""
     # With probabilities in units of 2**-64, no oracle achieves an epsilon above 100, so the
     # cap only bounds the size of exact powers of e.

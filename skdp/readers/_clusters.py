@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Integers
+from skdp._arrays import Integers, PathType
 from skdp.readers._io import (
     Extra,
     RefusedBatch,
@@ -57,7 +57,7 @@ class DaskTable(LargeTable):
         """Compute all rows as a table of pandas."""
         return self._frame.compute()
 
-    def check_path(self, path: Any) -> Any:
+    def check_path(self, path: PathType | None) -> Any:
         """Check the path of the reports; it is required on a cluster."""
         scheduler = dask.base.get_scheduler(collections=[self._frame])
         # The scheduler of a cluster is a method of its client.
@@ -77,7 +77,7 @@ class DaskTable(LargeTable):
         """Open the folder of the output beside its place."""
         return open_output(path, is_folder=True)
 
-    def write(self, release: Release, path: Any) -> None:
+    def write(self, release: Release, path: PathType) -> None:
         """Draw the reports of all partitions in their tasks, and store them as Parquet."""
         # The tasks write reports to files, because a cluster recomputes the partitions
         # of a lost worker that are in memory. Their rows may be in another order, so that
@@ -160,7 +160,7 @@ def _draw_partition(
     return release.draw(partition, (partition_info["number"], 0))
 
 
-def _add_up_partition(summary: Summary, partition: Any) -> Sums:
+def _add_up_partition(summary: Summary, partition: object) -> Sums:
     """Sum over a partition in blocks of rows."""
     return run_check(lambda: add_up_batches(split_frame(partition), summary))
 
@@ -189,7 +189,7 @@ class SparkTable(LargeTable):
         """Read all rows as an Arrow table."""
         return self._frame.toArrow()
 
-    def check_path(self, path: Any) -> Any:
+    def check_path(self, path: PathType | None) -> Any:
         """Check the path of the reports; it is required on a cluster."""
         return check_spark_path(self._frame.sparkSession, path)
 
@@ -210,7 +210,7 @@ class SparkTable(LargeTable):
         if refusal is not None or n_ids != n_distinct:
             raise RefusedBatch(refusal or REPEATED_IDS)
 
-    def open_output(self, path: Any) -> contextlib.AbstractContextManager[Any]:
+    def open_output(self, path: object) -> contextlib.AbstractContextManager[Any]:
         """Return the path of the output, which may be on another machine: Spark commits it."""
         return contextlib.nullcontext(path)
 
@@ -246,7 +246,7 @@ class SparkTable(LargeTable):
         parts = zip(np.split(flat, limits), zeros, strict=True)
         return [part.reshape(zero.shape) for part, zero in parts]
 
-    def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
+    def count_values(self, names: Sequence[Any], summary: object) -> ValueCounts:
         """Count pairs of integers in the tasks, and let Spark add the counts of equal pairs."""
         pairs = self._sum_partitions(names, summary, ["group", "number"])
         groups, numbers, counts = (column[pairs[2] > 0] for column in pairs)
@@ -282,7 +282,7 @@ class SparkTable(LargeTable):
         return [column.to_numpy() for column in columns]
 
 
-def check_spark_path(session: Any, path: Any) -> str:
+def check_spark_path(session: object, path: PathType | None) -> str:
     """Return the path of the reports, or a temporary one; raise an error if it exists, or if None on a cluster."""
     if path is None:
         # Spark Connect has no context.

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from skdp._arrays import PathType
+
 T = TypeVar("T")
 
 # Optional libraries
@@ -130,7 +132,7 @@ def run_check(work: Callable[[], T]) -> T:
 PROTOCOL_SUFFIX = ".protocol.json"
 
 
-def check_path(path: Any, parameter: str = "path") -> Path | None:
+def check_path(path: PathType | None, parameter: str = "path") -> Path | None:
     """Return the absolute path of a new file; raise an error if it exists or its directory does not."""
     if path is None:
         return None

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Integers
+from skdp._arrays import ColumnLike, Integers, PathType
 from skdp.domain import Domain
 from skdp.readers._io import (
     Extra,
@@ -73,7 +73,7 @@ _ENGINES = {
 }
 
 
-def _find_engine(frame: Any) -> tuple[str, str] | None:
+def _find_engine(frame: object) -> tuple[str, str] | None:
     """Return the module and the class of the engine of a frame, or None."""
     for frame_type in type(frame).__mro__:
         library = frame_type.__module__.partition(".")[0]
@@ -82,7 +82,7 @@ def _find_engine(frame: Any) -> tuple[str, str] | None:
     return None
 
 
-def open_engine(frame: Any) -> LargeTable:
+def open_engine(frame: object) -> LargeTable:
     """Wrap a frame in the engine of its library; raise an error for other objects."""
     location = _find_engine(frame)
     if location is None:
@@ -95,7 +95,7 @@ def open_engine(frame: Any) -> LargeTable:
     return getattr(importlib.import_module(module), class_name)(frame)
 
 
-def _advise(frame: Any) -> str:
+def _advise(frame: object) -> str:
     """Return the remedy for an object that is no frame of an engine, as a sentence after a space."""
     if isinstance(frame, str | os.PathLike):
         return " For files, use `privatize_file` and `estimate_file`."
@@ -108,7 +108,7 @@ def _advise(frame: Any) -> str:
     return ""
 
 
-def open_large(frame: Any) -> LargeTable | None:
+def open_large(frame: object) -> LargeTable | None:
     """Open a table that is not in memory, such as Dask or DuckDB; None for other objects."""
     if isinstance(frame, LargeTable):
         return frame
@@ -121,7 +121,7 @@ def open_large(frame: Any) -> LargeTable | None:
     return open_engine(frame)
 
 
-def load_large(data: Any) -> Any:
+def load_large(data: object) -> Any:
     """Read a table of an engine into memory; return other data unchanged."""
     large = open_large(data)
     return data if large is None else large.load()
@@ -136,7 +136,7 @@ class Summary(Protocol):
     def zeros(self) -> list[Integers]:
         """Return arrays of zeros, the sums over no rows."""
 
-    def add(self, sums: list[Integers], batch: Any) -> None:
+    def add(self, sums: list[Integers], batch: object) -> None:
         """Add the sums over the rows of a batch in place."""
 
 
@@ -238,10 +238,10 @@ class Release(Protocol):
     def batch_rows(self) -> int:
         """Number of rows of a batch."""
 
-    def check(self, batch: Any) -> NDArray[np.uint64]:
+    def check(self, batch: object) -> NDArray[np.uint64]:
         """Check the values of a batch; return digests of its ids of persons."""
 
-    def draw(self, batch: Any, position: tuple[int | None, int]) -> Any:
+    def draw(self, batch: object, position: tuple[int | None, int]) -> Any:
         """Privatize a batch at a position: the number of its partition or None, and of its first row."""
 
 
@@ -273,7 +273,7 @@ class LargeTable(ABC):
         """Return the protocols (JSON) in the metadata of the table; None if a part has none."""
         return {get_protocol_text(self._frame)}
 
-    def check_path(self, path: Any) -> Any:
+    def check_path(self, path: PathType | None) -> Any:
         """Check the path of the reports; None is replaced by a temporary path."""
         if path is not None and Path(path).suffix not in ("", ".parquet"):
             raise ValueError(
@@ -325,7 +325,7 @@ class LargeTable(ABC):
         """Open the output beside its place, before the charge; it is renamed to `path` at the end."""
         return open_output(path)
 
-    def write(self, release: Release, path: Any) -> None:
+    def write(self, release: Release, path: PathType) -> None:
         """Draw the reports of a charged release, and write them to an open output."""
         raise NotImplementedError
 
@@ -333,7 +333,7 @@ class LargeTable(ABC):
         """Open the reports of a release as a frame of the engine's library."""
         raise NotImplementedError
 
-    def limit_persons(self, person: Any, max_rows: int, seed: int) -> Self:
+    def limit_persons(self, person: ColumnLike, max_rows: int, seed: int) -> Self:
         """Raise an error, because this engine cannot limit the number of rows of a person."""
         library = type(self._frame).__module__.partition(".")[0]
         raise TypeError(
@@ -403,7 +403,7 @@ class StreamTable(LargeTable):
         """Sum over all rows in one pass."""
         return add_up_batches(self.read(names), summary)
 
-    def limit_persons(self, person: Any, max_rows: int, seed: int) -> Self:
+    def limit_persons(self, person: ColumnLike, max_rows: int, seed: int) -> Self:
         """Return a copy that reads at most some rows of each person."""
         limited = copy(self)
         limited.limit = person, max_rows, seed
@@ -506,7 +506,7 @@ def split_evenly(tables: Tables, n_rows: int) -> Tables:
         yield pyarrow.concat_tables(parts)
 
 
-def write_keys(name: Any, column: Any) -> Any:
+def write_keys(name: object, column: Any) -> Any:
     """Convert an Arrow column of the ids of people to text, see `read_key`."""
     coded = column.cast(pyarrow.string()).combine_chunks().dictionary_encode()
     try:
@@ -517,7 +517,7 @@ def write_keys(name: Any, column: Any) -> Any:
 
 
 def limit_rows(
-    tables: Tables, columns: Sequence[Any], person: Any, max_rows: int, seed: int
+    tables: Tables, columns: Sequence[Any], person: object, max_rows: int, seed: int
 ) -> Tables:
     """Select at most `max_rows` pseudorandom rows of each person from a stream, using DuckDB.
 
@@ -556,7 +556,7 @@ def limit_rows(
                 yield table.rename_columns(first.column_names).select(columns)
 
 
-def write_parquet(tables: Iterable[Any], schema: Any, path: Path) -> None:
+def write_parquet(tables: Iterable[Any], schema: object, path: Path) -> None:
     """Write a stream of Arrow tables to a Parquet file."""
     with parquet.ParquetWriter(path, schema) as writer:
         for table in tables:

@@ -10,6 +10,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
+from skdp._arrays import PathType
 from skdp.readers._io import Extra, read_safely, run_safely
 from skdp.readers._large_table import (
     BATCH_ROWS,
@@ -35,7 +36,7 @@ polars = Extra("polars", "polars")
 # Memory
 
 
-def split_frame(frame: Any) -> Tables:
+def split_frame(frame: object) -> Tables:
     """Yield blocks of at most ROWS rows of a table in memory, without copying data."""
     rows = nw.from_native(frame, eager_only=True)
     for start in range(0, len(rows), BATCH_ROWS):
@@ -49,7 +50,7 @@ class MemoryTable(LargeTable):
         """Return the first zero rows."""
         return self._frame[:0]
 
-    def check_path(self, path: Any) -> Any:
+    def check_path(self, path: PathType | None) -> Any:
         """Raise an error, because `transform` of the transformer releases a table in memory."""
         raise TypeError(
             "`frame` must be a table that is not in memory, got "

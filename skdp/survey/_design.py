@@ -12,13 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Floats, Indices, Mask
-from skdp.base import (
-    ColumnLike,
-    ColumnName,
-    TableLike,
-    check_confidence_level,
-)
+from skdp._arrays import ColumnLike, ColumnName, Floats, Indices, Mask, TableLike
+from skdp.base import check_confidence_level
 from skdp.exact import log_upper
 from skdp.local import check_sample_weight
 from skdp.privacy import PrivacyGuarantee
@@ -154,7 +149,7 @@ class ReportDesign:
         }
         check_identified(np.hstack(list(self.channels.values())), column)
 
-    def _check_channel(self, channel: Any) -> Floats:
+    def _check_channel(self, channel: object) -> Floats:
         """Check the matrix of probabilities of each report given each true value, and return it as an array."""
         matrix = np.asarray(channel, float)
         shape = len(self.values), len(self.reports)
@@ -401,7 +396,7 @@ class ReportDesign:
         """
         return cls(column, np.eye(len(values)), values=values)
 
-    def with_cheaters(self, report: Any) -> ReportDesign:
+    def with_cheaters(self, report: object) -> ReportDesign:
         """Add non-compliant respondents, who always give the same report.
 
         Parameters
@@ -728,7 +723,7 @@ def require_columns(columns: Sequence[Any], present: Any, parameter: str) -> Non
 
 
 def to_pandas(
-    frame: Any, columns: Sequence[Any] = (), parameter: str = "X"
+    frame: object, columns: Sequence[Any] = (), parameter: str = "X"
 ) -> pd.DataFrame:
     """Convert a dataframe of any library to pandas, and check that it has the columns.
 

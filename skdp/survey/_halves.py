@@ -10,12 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Mask
+from skdp._arrays import ColumnLike, ColumnName, Mask, TableLike
 from skdp.base import (
-    ColumnLike,
-    ColumnName,
     PrivateEstimator,
-    TableLike,
     apply_set_output,
     check_input,
     check_names,
@@ -149,7 +146,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, PrivateEstimator):
         """Privacy guarantee of one call of `transform`."""
         return self._weaker_encoder().guarantee_
 
-    def _read_table(self, X: Any, *, reset: bool) -> Table:
+    def _read_table(self, X: TableLike, *, reset: bool) -> Table:
         """Check that X is a dataframe, and return its columns."""
         if not is_frame(X):
             raise TypeError(
@@ -288,7 +285,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, PrivateEstimator):
         return ReportDesign(column, channels, values=values, group=GROUP)
 
 
-def _add_halves(frame: Any, is_second: Mask) -> Any:
+def _add_halves(frame: object, is_second: Mask) -> Any:
     """Add the column of the halves to a dataframe of any library."""
     halves = is_second.astype(np.int64)
     table = nw.from_native(frame, eager_only=True)

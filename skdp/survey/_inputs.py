@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Mask
+from skdp._arrays import ColumnLike, Floats, Indices, Mask, TableLike
 from skdp.base import to_array
 from skdp.local import (
     CategoryField,
@@ -73,7 +73,7 @@ class Question:
         return np.ptp(self.likelihood, axis=1) > 0
 
 
-def list_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
+def list_questions(designs: object, X: TableLike, parameter: str) -> list[Question]:
     """List the reported variables of designs and encoders, with their reports in X.
 
     `parameter` is the name of X in errors.
@@ -104,7 +104,7 @@ def list_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
     return questions
 
 
-def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
+def _convert_design(design: ReportDesign, X: TableLike, parameter: str) -> Question:
     """Convert a design and its reports in X to a reported variable; `parameter` is the name of X in errors."""
     columns = report_columns(design)
     table = to_pandas(X, columns, parameter)
@@ -118,7 +118,7 @@ def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
     )
 
 
-def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
+def _convert_encoder(encoder: Any, X: TableLike, parameter: str) -> list[Question]:
     """Convert each field of a fitted encoder and its reports in X to a reported variable.
 
     A field is a column, or several columns that are reported as one combination.
@@ -162,7 +162,7 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
     return questions
 
 
-def convert_target_reports(y: Any, design: Any) -> Any:
+def convert_target_reports(y: ColumnLike, design: object) -> Any:
     """Convert the reports of a target to a dataframe with the columns that the design reads.
 
     An array or series is accepted if the design reads one column.
@@ -240,8 +240,8 @@ class PredictorRows:
 
 def build_rows(
     table: pd.DataFrame,
-    X: Any,
-    designs: Any,
+    X: TableLike,
+    designs: object,
     *,
     weights: Floats,
     clusters: Indices | None = None,
@@ -315,7 +315,7 @@ def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
     return cells
 
 
-def validate_column(y: Any) -> NDArray[Any]:
+def validate_column(y: ColumnLike) -> NDArray[Any]:
     """Check that a target is a column of real numbers or labels, and return a 1-D array."""
     check_real("y", y)
     # NumPy would convert a nan in a list of text to the text "nan".
@@ -323,13 +323,13 @@ def validate_column(y: Any) -> NDArray[Any]:
     return pd.Series(column).infer_objects().to_numpy()
 
 
-def check_real(name: str, values: Any) -> None:
+def check_real(name: str, values: object) -> None:
     """Raise an error for complex numbers, because scikit-learn's error message contains them."""
     if np.asarray(values).dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} must have real numbers.")
 
 
-def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Floats:
+def validate_weights(sample_weight: ColumnLike, X: TableLike, n_rows: int) -> Floats:
     """Return the weight of each row, scaled to a mean of 1 over the positive weights."""
     if sample_weight is None:
         return np.ones(n_rows)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Floats, Indices, Mask
-from skdp.base import ColumnLike, ErrorDistribution, TableLike, check_confidence_level
+from skdp._arrays import ColumnLike, Floats, Indices, Mask, TableLike
+from skdp.base import ErrorDistribution, check_confidence_level
 from skdp.survey._design import to_pandas
 from skdp.survey._inputs import validate_numbers, validate_weights
 from skdp.survey._proportions import (

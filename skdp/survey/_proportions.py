@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from skdp._arrays import Floats, Indices, Mask
+from skdp._arrays import ColumnLike, Floats, Indices, Mask, TableLike
 from skdp.base import check_same_order, find_stack_level, to_array
 from skdp.local import SampledCounts, reject_column_name
 from skdp.pages import warn
@@ -86,7 +85,7 @@ def estimate_proportions(
     return sampled.make_table(confidence_level, statistic="frequency", index=labels)
 
 
-def check_identified(channel: Floats, column: Any) -> None:
+def check_identified(channel: Floats, column: object) -> None:
     """Raise an error if a channel, (n_values, n_reports), has linearly dependent rows."""
     if np.linalg.matrix_rank(channel) < len(channel):
         raise ValueError(
@@ -125,7 +124,9 @@ def estimate_variances(
     return variances.to_numpy(), degrees
 
 
-def encode_sample_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices:
+def encode_sample_labels(
+    name: str, labels: object, X: TableLike, n_rows: int
+) -> Indices:
     """Return the index of the label of each row of X; `name` is the parameter in errors."""
     reject_column_name(name, labels)
     check_same_order(X, labels, name)
@@ -143,7 +144,7 @@ def encode_sample_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices
 
 
 def encode_sample(
-    strata: Any, clusters: Any, X: Any, n_rows: int
+    strata: ColumnLike, clusters: ColumnLike, X: TableLike, n_rows: int
 ) -> tuple[Indices, Indices]:
     """Return the index of the stratum and of the cluster of each row: one stratum by default, and a cluster per row."""
     stratum, cluster = np.zeros(n_rows, np.intp), np.arange(n_rows)
@@ -155,7 +156,7 @@ def encode_sample(
 
 
 def _invert_channels(
-    channels: Floats, weights: Floats, column: Any, n_rows: int
+    channels: Floats, weights: Floats, column: object, n_rows: int
 ) -> Floats:
     """Compute the unbiased values of each report in each group; shape (n_values, n_groups, n_reports).
 

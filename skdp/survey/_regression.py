@@ -14,12 +14,10 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import ColumnLike, Floats, Indices, TableLike
 from skdp.base import (
-    ColumnLike,
     ErrorDistribution,
     OrderedScore,
-    TableLike,
     check_confidence_level,
     check_same_order,
 )
@@ -62,7 +60,7 @@ class ReportRegression(BaseEstimator):
     def fit(
         self,
         X: TableLike,
-        y: Any,
+        y: ColumnLike,
         sample_weight: ColumnLike | None = None,
         *,
         clusters: ColumnLike | None = None,
@@ -134,10 +132,10 @@ class ReportRegression(BaseEstimator):
         return self
 
     @abstractmethod
-    def _fit_target(self, rows: PredictorRows, y: Any) -> None:
+    def _fit_target(self, rows: PredictorRows, y: ColumnLike) -> None:
         """Check the target, fit the regression, and set the fitted attributes."""
 
-    def _validate_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
+    def _validate_table(self, X: TableLike, *, reset: bool) -> pd.DataFrame:
         """Check X, and convert it to a pandas DataFrame; with `reset`, its columns become fitted attributes."""
         if is_frame(X):
             table = to_pandas(X)
@@ -199,7 +197,7 @@ class ReportRegression(BaseEstimator):
         errors = np.sqrt(variances).reshape(coefficients.shape)
         return restore @ coefficients, errors, scale
 
-    def _predict_cells(self, X: Any) -> tuple[Floats, Floats]:
+    def _predict_cells(self, X: TableLike) -> tuple[Floats, Floats]:
         """Compute the linear predictors in each cell, and the probability of each cell in each row.
 
         A cell is a combination of latent true values of the reported predictors. The
@@ -408,11 +406,11 @@ class ReportLinearRegression(OrderedScore, RegressorMixin, ReportRegression):
 
     def __init__(
         self,
-        predictor_designs: Any = None,
+        predictor_designs: object = None,
     ) -> None:
         self.predictor_designs = predictor_designs
 
-    def _fit_target(self, rows: PredictorRows, y: Any) -> None:
+    def _fit_target(self, rows: PredictorRows, y: ColumnLike) -> None:
         """Fit the coefficients of a numeric target by maximum likelihood, and set the attributes in the units of y."""
         check_reported_pairs(rows.questions, rows.weights)
         values = self._validate_target(y, rows.weights)
@@ -427,7 +425,7 @@ class ReportLinearRegression(OrderedScore, RegressorMixin, ReportRegression):
         self.sigma_ = float(unit * np.exp(scale[0]))
         self.log_likelihood_ -= float(rows.weights.sum() * np.log(unit))
 
-    def _validate_target(self, y: Any, weights: Floats) -> Floats:
+    def _validate_target(self, y: ColumnLike, weights: Floats) -> Floats:
         """Check that the target is numeric, finite and not discrete, and convert it to floats.
 
         With reported predictors, the likelihood is a mixture of normal densities, which
@@ -564,14 +562,14 @@ class ReportLogisticRegression(OrderedScore, ClassifierMixin, ReportRegression):
 
     def __init__(
         self,
-        predictor_designs: Any = None,
+        predictor_designs: object = None,
         *,
-        target_design: Any = None,
+        target_design: object = None,
     ) -> None:
         self.predictor_designs = predictor_designs
         self.target_design = target_design
 
-    def _fit_target(self, rows: PredictorRows, y: Any) -> None:
+    def _fit_target(self, rows: PredictorRows, y: ColumnLike) -> None:
         """Fit the log odds of the classes by maximum likelihood, and set their coefficients and standard errors."""
         likelihood, questions = self._validate_target(y, rows.weights)
         check_reported_pairs([*rows.questions, *questions], rows.weights)
@@ -582,7 +580,7 @@ class ReportLogisticRegression(OrderedScore, ClassifierMixin, ReportRegression):
         self.intercept_std_error_, self.coef_std_error_ = errors[0], errors[1:].T
 
     def _validate_target(
-        self, y: Any, weights: Floats
+        self, y: ColumnLike, weights: Floats
     ) -> tuple[Floats, list[Question]]:
         """Check the target, and set `classes_`.
 

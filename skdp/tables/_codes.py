@@ -62,7 +62,7 @@ class ValueCoder:
                 self.code_by_value[value] = code
         self.value_type = next(map(type_of_value, self.code_by_value), None)
 
-    def check_dtype(self, column: Any, *, declared: Any) -> None:
+    def check_dtype(self, column: object, *, declared: object) -> None:
         """Raise an error for a dtype that cannot contain the declared values, unless all values are missing.
 
         The `repr` of `declared` describes the declared values in the error.
@@ -99,7 +99,7 @@ class ValueCoder:
             return self._take(declared, indices)
         return self._encode_cells(column)
 
-    def _take(self, values: Any, indices: NDArray[np.integer]) -> Codes:
+    def _take(self, values: object, indices: NDArray[np.integer]) -> Codes:
         """Return the code of each row from the index of its value; the last index is a missing value."""
         codes = np.append(self.encode(values), self.dtype.type(self.missing_code))
         # Half the time of ``codes[indices]``.
@@ -116,7 +116,7 @@ class ValueCoder:
         codes = indices.fill_null(self.unknown_code).to_numpy()
         return np.asarray(codes, self.dtype)
 
-    def _encode_cells(self, column: Any) -> Codes:
+    def _encode_cells(self, column: object) -> Codes:
         """Encode a column by a conversion to a NumPy array, according to the dtype of this array."""
         cells, is_null = to_array_and_mask(column)
         if cells.dtype.kind in "iufb":
@@ -151,7 +151,7 @@ class ValueCoder:
             codes[np.isnan(cells)] = self.missing_code
         return codes
 
-    def _encode_times(self, column: Any, times: NDArray[Any]) -> Codes:
+    def _encode_times(self, column: object, times: NDArray[Any]) -> Codes:
         """Encode dates or datetimes as integers, because Python cannot represent all of them."""
         if type_of_column(column) == "date":
             times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
@@ -233,12 +233,12 @@ class _TextCodes(dict[Any, int]):
         self[None] = coder.missing_code
         self._coder = coder
 
-    def __missing__(self, value: Any) -> int:
+    def __missing__(self, value: object) -> int:
         is_text = type(value) is str
         return self._coder.unknown_code if is_text else self._coder.encode_object(value)
 
 
-def _can_represent(dtype: np.dtype[Any], value: Any) -> bool:
+def _can_represent(dtype: np.dtype[Any], value: object) -> bool:
     """Check if a dtype represents a declared number exactly, or as the nearest float of fewer bits."""
     with suppress(OverflowError), np.errstate(all="ignore"):
         number = dtype.type(value)
@@ -360,7 +360,7 @@ def _pandas_text_dtype() -> Any:
     return pd.Series(["text"]).dtype
 
 
-def empty_column(library: str, dtype: Any) -> Any:
+def empty_column(library: str, dtype: np.dtype[Any]) -> Any:
     """Make a column without rows, which shares no memory with other columns."""
     if library == "numpy":
         return np.empty(0, dtype)
@@ -382,7 +382,7 @@ def empty_column(library: str, dtype: Any) -> Any:
 _DTYPE_ERRORS = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
-def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
+def make_decoder(values: Sequence[Any], library: str, dtype: object) -> Decode:
     """Return a function that converts codes to a column of declared values, in a library.
 
     The column has `dtype` if it represents all values, otherwise the dtype that the
@@ -436,7 +436,7 @@ def _build_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     return np.array(values, dtype).__getitem__
 
 
-def _to_chunks(array: Any) -> Any:
+def _to_chunks(array: object) -> Any:
     """Return an Arrow array as a column of a table."""
     import pyarrow
 

@@ -81,7 +81,7 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def type_of_value(value: Any) -> str:
+def type_of_value(value: object) -> str:
     """Name the type of a value, such as "number" for int and float.
 
     Values of two types are never equal, for example True and 1.
@@ -112,7 +112,7 @@ def types_of_values(values: Iterable[Any]) -> set[str]:
     return set(map(type_of_value, drop_missing(values)))
 
 
-def is_whole_number(value: Any) -> bool:
+def is_whole_number(value: object) -> bool:
     """Return True for an integer parameter of Python or NumPy, and False for a boolean."""
     is_bool = isinstance(value, bool | np.bool_)
     return isinstance(value, Integral) and not is_bool
@@ -137,7 +137,7 @@ def to_python(value: Any) -> Any:
     return float(value) if isinstance(value, np.floating) else value
 
 
-def is_declarable(value: Any) -> bool:
+def is_declarable(value: object) -> bool:
     """Check if a value is missing, or a string, number, boolean, date or datetime without a time zone."""
     has_zone = getattr(value, "tzinfo", None) is not None
     return is_missing(value) or (
@@ -169,7 +169,7 @@ _TYPES_OF_DTYPES = {
 }
 
 
-def library_of(column: Any) -> str:
+def library_of(column: object) -> str:
     """Return the library of a column: numpy, pandas, polars or pyarrow."""
     if isinstance(column, np.ndarray):
         return "numpy"
@@ -227,7 +227,7 @@ def _value_dtype(column: Any) -> Any:
     return getattr(dtype, "numpy_dtype", dtype)
 
 
-def has_integer_dtype(column: Any) -> bool:
+def has_integer_dtype(column: object) -> bool:
     """Return True if a column has an integer dtype."""
     if isinstance(column, np.ndarray):
         return column.dtype.kind in "iu"
@@ -244,7 +244,7 @@ def has_categories(column: Any) -> bool:
     return isinstance(dtype, pd.CategoricalDtype) or is_arrow_dictionary
 
 
-def has_order_of(column: Any, values: Sequence[Any]) -> bool:
+def has_order_of(column: object, values: Sequence[Any]) -> bool:
     """Check if a pandas column has ordered categories, in the order of the values that are among them."""
     dtype = getattr(column, "dtype", None)
     if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered:
@@ -254,7 +254,7 @@ def has_order_of(column: Any, values: Sequence[Any]) -> bool:
     return ranks == sorted(ranks)
 
 
-def type_of_column(column: Any) -> str:
+def type_of_column(column: object) -> str:
     """Name the type of the values that the dtype of a column allows, such as "number" or "date".
 
     It is `ANY_TYPE` for a dtype of any objects, and `OTHER_TYPE` for types that no
@@ -285,7 +285,7 @@ def name_of_dtype(column: Any) -> str:
     return str(dtype).partition("<")[0]
 
 
-def can_contain(column: Any, types: Collection[str]) -> bool:
+def can_contain(column: object, types: Collection[str]) -> bool:
     """Check if a column can contain values of one of some types, such as "number", by its dtype."""
     value_type = type_of_column(column)
     # The dtype of a column without values is arbitrary.
@@ -293,7 +293,7 @@ def can_contain(column: Any, types: Collection[str]) -> bool:
     return is_allowed or _is_all_missing(column)
 
 
-def _is_all_missing(column: Any) -> bool:
+def _is_all_missing(column: object) -> bool:
     """Check if a column contains missing values only."""
     cells, is_null = to_array_and_mask(column)
     if is_null is None:
@@ -372,7 +372,7 @@ def _read_cell(series: nw.Series[Any], row: int) -> Any:
         return _UNREADABLE
 
 
-def to_object_list(column: Any) -> list[Any]:
+def to_object_list(column: object) -> list[Any]:
     """Return the values of a column as Python objects."""
     library, stored = unwrap(column)
     if library in ("polars", "pyarrow"):
@@ -413,7 +413,7 @@ def to_objects(values: Sequence[Any]) -> NDArray[Any]:
 
 
 @mask_errors
-def distinct_values(column: Any) -> tuple[list[Any], bool]:
+def distinct_values(column: object) -> tuple[list[Any], bool]:
     """Return the distinct values of a column, sorted and without None, and True if one is missing."""
     library, stored = unwrap(column)
     if library == "numpy":
@@ -437,7 +437,7 @@ def distinct_values(column: Any) -> tuple[list[Any], bool]:
 
 
 @mask_errors
-def flatten_lists(column: Any) -> tuple[Any, Integers]:
+def flatten_lists(column: object) -> tuple[Any, Integers]:
     """Return the values of all lists of a column as one array, and the length of each list; shape (n_rows,)."""
     cells = to_object_list(column)
     types = (list, tuple, set, frozenset, np.ndarray)
@@ -491,7 +491,7 @@ def to_numbers(column: Any, *, allow_bool: bool = False) -> NDArray[np.floating]
     return numbers
 
 
-def _convert_decimals(column: Any) -> Any:
+def _convert_decimals(column: object) -> Any:
     """Convert a column of decimal numbers to the nearest floats."""
     _, column = unwrap(column)
     series = nw.from_native(column, series_only=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Indices
+from skdp._arrays import Indices, TableLike
 from skdp.tables._columns import to_objects
 
 # Interfaces by which libraries exchange tables and columns.
@@ -99,7 +99,7 @@ def _align_dtypes(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
     return columns if len(types) == 1 else [column.astype(object) for column in columns]
 
 
-def take_rows(data: Any, rows: Indices) -> Any:
+def take_rows(data: object, rows: Indices) -> Any:
     """Return some rows of a table, array or series in the given order."""
     if isinstance(data, np.ndarray):
         return data[rows]
@@ -107,7 +107,7 @@ def take_rows(data: Any, rows: Indices) -> Any:
     return native[rows].to_native()
 
 
-def nan_to_null(table: Any) -> Any:
+def nan_to_null(table: TableLike) -> Any:
     """Convert NaN to null in the float columns of polars and pyarrow tables."""
     if isinstance(table, np.ndarray | pd.DataFrame):
         return table
@@ -150,14 +150,14 @@ def index_to_columns(table: pd.DataFrame) -> pd.DataFrame:
     return columns
 
 
-def choose_library(data: Any) -> str:
+def choose_library(data: object) -> str:
     """Return the library of results for an input: polars for its frames, pyarrow for its tables, otherwise pandas."""
     library = type(data).__module__.partition(".")[0]
     is_arrow_table = library == "pyarrow" and type(data).__name__ == "Table"
     return library if library == "polars" or is_arrow_table else "pandas"
 
 
-def is_frame(data: Any) -> bool:
+def is_frame(data: object) -> bool:
     """Check if an input is a dataframe of a supported library; raise an error for other tables and lazy frames."""
     check_readable(data)
     # The usual types first, because narwhals takes a tenth of a millisecond.
@@ -176,7 +176,7 @@ def is_frame(data: Any) -> bool:
     return True
 
 
-def lazy_error(data: Any) -> TypeError:
+def lazy_error(data: object) -> TypeError:
     """Return the error for a lazy table where a table in memory is required."""
     # **Privacy.** A lazy result would draw new noise at each evaluation, and each
     # evaluation would be a further release.
@@ -187,7 +187,7 @@ def lazy_error(data: Any) -> TypeError:
     )
 
 
-def wrap_table(data: Any) -> Table:
+def wrap_table(data: object) -> Table:
     """Split a dataframe or a 2-D array into columns without a copy; array columns are named x0, x1, and so on."""
     check_readable(data)
     if isinstance(data, np.ndarray):
@@ -201,12 +201,12 @@ def wrap_table(data: Any) -> Table:
     return Table(tuple(frame.columns), columns, data)
 
 
-def _is_arrow(data: Any) -> bool:
+def _is_arrow(data: object) -> bool:
     """Check if an object belongs to pyarrow, without importing the library."""
     return type(data).__module__.startswith("pyarrow")
 
 
-def check_readable(data: Any) -> None:
+def check_readable(data: object) -> None:
     """Raise an error for a table whose column names are not unique, or would be lost in an array."""
     if isinstance(data, np.ndarray | list):
         return
@@ -226,7 +226,7 @@ def check_readable(data: Any) -> None:
         raise ValueError(f"Column names must be unique, got {name!r} twice.")
 
 
-def _is_array_of_table(data: Any) -> bool:
+def _is_array_of_table(data: object) -> bool:
     """Check if an object is a table that would be converted to an array, without its column names."""
     if not any(hasattr(data, method) for method in _TABLE_METHODS):
         return False
@@ -238,7 +238,7 @@ def _is_array_of_table(data: Any) -> bool:
     return is_narwhals or nw.from_native(data, pass_through=True) is data
 
 
-def convert_frame(frame: Any, library: str) -> Any:
+def convert_frame(frame: object, library: str) -> Any:
     """Convert a dataframe to "pandas" or "polars"; arrays, and other libraries, leave it unchanged."""
     if isinstance(frame, np.ndarray) or library not in ("pandas", "polars"):
         return frame
@@ -270,7 +270,7 @@ PROTOCOL_KEY = "skdp.protocol"
 ATTRS_KEY = "PANDAS_ATTRS"
 
 
-def has_metadata(table: Any) -> bool:
+def has_metadata(table: TableLike) -> bool:
     """Check if a table can have metadata: a table of pandas or pyarrow."""
     is_arrow = _is_arrow(table) and hasattr(table, "schema")
     return isinstance(table, pd.DataFrame) or is_arrow

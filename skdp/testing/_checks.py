@@ -291,7 +291,7 @@ def check_random_bits(subject: Subject) -> None:
     )
 
 
-def _release_after_seeds(subject: Subject, prepared: Any) -> str:
+def _release_after_seeds(subject: Subject, prepared: object) -> str:
     """Release with the global generators of NumPy and Python seeded; they must have no effect."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
@@ -309,7 +309,7 @@ def check_seeds(subject: Subject) -> None:
     subject.spending_guarantee()
     X = subject.noisy_table()
 
-    def release_twice(prepared: Any) -> list[Any]:
+    def release_twice(prepared: object) -> list[Any]:
         """Describe two releases of the same table."""
         return [subject.describe(subject.release(prepared, X)) for _ in range(2)]
 

@@ -17,7 +17,8 @@ import pandas as pd
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, clone
 
-from skdp.base import TableLike, collect_output
+from skdp._arrays import TableLike
+from skdp.base import collect_output
 from skdp.evaluation import audit_epsilon
 from skdp.privacy import PrivacyLeakWarning
 from skdp.testing._checks import COMMON_CHECKS, bind_checks, tabulate_checks

@@ -18,7 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from skdp.base import TableLike, collect_output, split_if_supervised
+from skdp._arrays import TableLike
+from skdp.base import collect_output, split_if_supervised
 from skdp.privacy import (
     Loss,
     PrivacyGuarantee,
@@ -150,17 +151,17 @@ class _NoiseValue(int):
         self.sums.append((number, total))
         return total
 
-    def __add__(self, number: Any) -> Any:
+    def __add__(self, number: object) -> Any:
         """Return noise + number."""
         return self._add_to(number)
 
     __radd__ = __add__
 
-    def __sub__(self, number: Any) -> Any:
+    def __sub__(self, number: float) -> Any:
         """Return noise - number."""
         return self._add_to(-1 * number)
 
-    def __rsub__(self, number: Any) -> Any:
+    def __rsub__(self, number: object) -> Any:
         """Return number - noise."""
         return self._add_to(number, -1)
 
@@ -193,7 +194,7 @@ class _Noise(np.ndarray):
         return result
 
 
-def _find_dtype(numbers: Any) -> Any:
+def _find_dtype(numbers: object) -> Any:
     """Return the numeric dtype of an array of Python numbers."""
     return np.array(np.asarray(numbers).tolist()).dtype
 
@@ -472,7 +473,7 @@ def replay_release(
     return Replay(draws, claim, epsilon, tuple(findings))
 
 
-def _run_release(release: Any, table: Any, random_state: int) -> Any:
+def _run_release(release: Any, table: TableLike, random_state: int) -> Any:
     """Fit a clone of an estimator without its ledger and return it, or call a function and return its result."""
     if not hasattr(release, "fit"):
         return release(table)
@@ -485,7 +486,7 @@ def _run_release(release: Any, table: Any, random_state: int) -> Any:
 
 
 def _find_guarantee(
-    result: Any, guarantee: PrivacyGuarantee | None
+    result: object, guarantee: PrivacyGuarantee | None
 ) -> PrivacyGuarantee:
     """Return the guarantee in the argument, otherwise the guarantee that a result states."""
     stated = guarantee
@@ -584,7 +585,7 @@ def _compare_results(first: Recording, second: Recording) -> list[str]:
     return [f"{', '.join(names)}: differs, although all draws are equal"]
 
 
-def _hash_parts(result: Any) -> dict[str, str]:
+def _hash_parts(result: object) -> dict[str, str]:
     """Hash the attributes or items of a result, except its guarantee; return the hashes by name."""
     library = type(result).__module__.partition(".")[0]
     if hasattr(result, "get_params"):

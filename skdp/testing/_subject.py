@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdp._arrays import Indices
+from skdp._arrays import Indices, TableLike
 from skdp.base import split_if_supervised
 from skdp.domain import Categories, Interval
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
@@ -31,7 +31,7 @@ SECRET_NUMBER = 72619.25
 ValueLists = dict[Any, list[Any]]
 
 
-def require(condition: Any, reason: str) -> None:
+def require(condition: object, reason: str) -> None:
     """Fail a check unless a condition holds."""
     if not condition:
         raise AssertionError(reason)
@@ -61,14 +61,14 @@ class BaseSubject(ABC):
         """Return a clone with some parameters that can release a table."""
 
     @abstractmethod
-    def release(self, prepared: Any, X: Any = None) -> Any:
+    def release(self, prepared: object, X: TableLike | None = None) -> Any:
         """Release a table, or the public rows."""
 
     @abstractmethod
-    def describe(self, released: Any) -> Any:
+    def describe(self, released: object) -> Any:
         """Return a description that is equal for equal releases."""
 
-    def fingerprint(self, prepared: Any) -> str:
+    def fingerprint(self, prepared: object) -> str:
         """Release rows, and return a string that differs for releases with different random bits."""
         # Two choices of one of two columns may be equal, so random bits are compared.
         with record_random_bytes() as drawn:
@@ -148,7 +148,7 @@ class BaseSubject(ABC):
 class Privatizer(BaseSubject):
     """Transformer that privatizes rows; each `transform` is a release."""
 
-    def __init__(self, estimator: Any, X: Any = None) -> None:
+    def __init__(self, estimator: Any, X: TableLike | None = None) -> None:
         """Find the declared values of each column of an estimator, or the values of the table `X`."""
         parameters = estimator.get_params(deep=False)
         # The parameter that declares the columns, and its values by column.
@@ -198,16 +198,16 @@ class Privatizer(BaseSubject):
             parameters = {str(self.parameter): dict(self.declared)} | parameters
         return self.clone_estimator(parameters)
 
-    def prepare_again(self, prepared: Any) -> Any:
+    def prepare_again(self, prepared: object) -> Any:
         """Fit a clone of a prepared transformer."""
         return clone(prepared).fit(self.draw_rows(8))
 
-    def release(self, prepared: Any, X: Any = None) -> Any:
+    def release(self, prepared: Any, X: TableLike | None = None) -> Any:
         """Privatize a table, or the public rows."""
         X = self.table() if X is None else X
         return prepared.transform(X)
 
-    def describe(self, released: Any) -> Any:
+    def describe(self, released: object) -> Any:
         """Return the values of a table of reports as text."""
         return repr(read_columns(released))
 
@@ -246,7 +246,7 @@ class Curator(BaseSubject):
 
     repeats_with_seed = True
 
-    def __init__(self, estimator: Any, X: Any) -> None:
+    def __init__(self, estimator: object, X: TableLike) -> None:
         """Store the estimator and the public table on which it is checked."""
         if not isinstance(X, pd.DataFrame):
             raise TypeError(f"X must be a pandas.DataFrame, got {type(X).__name__}.")
@@ -265,18 +265,18 @@ class Curator(BaseSubject):
         """Return an unfitted clone with those `parameters` that it accepts."""
         return self.clone_estimator(parameters)
 
-    def prepare_again(self, prepared: Any) -> Any:
+    def prepare_again(self, prepared: object) -> Any:
         """Return a clone of a prepared estimator."""
         return clone(prepared)
 
-    def release(self, prepared: Any, X: Any = None) -> Any:
+    def release(self, prepared: Any, X: TableLike | None = None) -> Any:
         """Fit the estimator to a table, or to the public table."""
         X = self.X if X is None else X
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             # An estimator may warn that the noise exceeds the statistic.
             return prepared.fit(*split_if_supervised(prepared, X))
 
-    def describe(self, released: Any) -> Any:
+    def describe(self, released: object) -> Any:
         """Return hashes of the public fitted attributes, except the guarantee."""
         # Private attributes, such as a count of calls, differ between equal releases.
         described = {}
@@ -297,7 +297,7 @@ def list_fitted_attributes(estimator: Any) -> dict[str, Any]:
     return attributes
 
 
-def hash_value(value: Any) -> str:
+def hash_value(value: object) -> str:
     """Hash the content of an object, or its class if it cannot be pickled."""
     try:
         return str(joblib.hash(value))
@@ -305,7 +305,7 @@ def hash_value(value: Any) -> str:
         return type(value).__qualname__
 
 
-def _declare_by_column(declaration: Any) -> dict[Any, Any] | None:
+def _declare_by_column(declaration: object) -> dict[Any, Any] | None:
     """Return the declared values of each column, or None for other declarations."""
     if isinstance(declaration, Mapping):
         return dict(declaration)
@@ -331,7 +331,7 @@ def _choose_dtype(values: list[Any]) -> Any:
     return object if is_object else np.array(values).dtype
 
 
-def read_columns(output: Any) -> ValueLists:
+def read_columns(output: object) -> ValueLists:
     """Convert a table of any library to lists of Python values, with None for missing values."""
     table = wrap_table(output)
     columns = {}

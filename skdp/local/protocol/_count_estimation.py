@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats, Indices, Integers
+from skdp._arrays import ColumnLike, Floats, Indices, Integers, TableLike
 from skdp.base import (
     ErrorDistribution,
     check_choice,
@@ -368,7 +368,7 @@ def find_fields(protocol: Any, *columns: Any) -> list[int]:
 
 
 def find_reporting_fields(
-    protocol: Any, tally: ReportTally, columns: Sequence[Any]
+    protocol: object, tally: ReportTally, columns: Sequence[Any]
 ) -> list[int]:
     """Return the indices of the fields from which some columns are estimated.
 
@@ -572,7 +572,9 @@ def _sum_products(parts: Sequence[tuple[Any, NDArray[Any]]]) -> tuple[Floats, Fl
 # Weighted frequencies.
 
 
-def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Floats:
+def check_sample_weight(
+    sample_weight: ColumnLike, reports: TableLike | ReportTally, n_rows: int
+) -> Floats:
     """Check the weight of each record, and return the weights as floats; shape (n_rows,)."""
     if isinstance(reports, ReportTally):
         raise TypeError(
@@ -600,7 +602,7 @@ def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Floats
     return weights
 
 
-def reject_column_name(parameter: str, given: Any) -> None:
+def reject_column_name(parameter: str, given: object) -> None:
     """Raise an error if an argument with an entry for each row is the name of a column."""
     if isinstance(given, str):
         raise ValueError(

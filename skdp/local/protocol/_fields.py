@@ -760,7 +760,7 @@ def _add_missing(attribute: Categories | Interval) -> Categories | Interval:
 
 
 def _are_midpoints(
-    column: Any, rows: RowSelection, bins: Codes, interval: Interval
+    column: object, rows: RowSelection, bins: Codes, interval: Interval
 ) -> bool:
     """Check if numbers or dates are the midpoints of their bins, as reports are.
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Mask
+from skdp._arrays import ColumnLike, Mask, TableLike
 from skdp.domain import Categories, Domain
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.local._memo import Memo, encode_person_ids
@@ -440,7 +440,7 @@ class ReportProtocol:
         for field in self.fields:
             field.check_encodable()
 
-    def read_records(self, person: Any, n_rows: int) -> list[bytes]:
+    def read_records(self, person: ColumnLike, n_rows: int) -> list[bytes]:
         """Check the ids of the records, and encode them as bytes.
 
         Parameters
@@ -482,7 +482,7 @@ class ReportProtocol:
 
     # From reports to estimates.
 
-    def report_table(self, reports: Any) -> Table:
+    def report_table(self, reports: TableLike | ReportTally) -> Table:
         """Split a dataframe or array of reports into columns, without checking values.
 
         Parameters
@@ -502,7 +502,7 @@ class ReportProtocol:
         """
         return parse_report_table(reports, self.report_columns)
 
-    def read(self, reports: Any) -> Reports:
+    def read(self, reports: TableLike | ReportTally) -> Reports:
         """Read and check a dataframe or array of reports.
 
         Parameters

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from skdp._arrays import Indices, Mask
+from skdp._arrays import Indices, Mask, TableLike
 from skdp.base import to_array
 from skdp.domain import MAX_SHOWN_VALUES, Domain
 from skdp.tables import Table, is_frame, to_objects, type_of_value, wrap_table
@@ -75,7 +75,7 @@ def concat_columns(
     return pd.concat(list(tables.values())).set_axis(index)
 
 
-def parse_sampled_indices(column: Any, n_attributes: int) -> NDArray[np.integer]:
+def parse_sampled_indices(column: object, n_attributes: int) -> NDArray[np.integer]:
     """Convert the column `SAMPLED` to the index of the field that each row reports."""
     numbers = parse_integers(np.asarray(column))
     if not np.isin(numbers, np.arange(n_attributes)).all():
@@ -127,7 +127,7 @@ def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
     )
 
 
-def _is_integer(entry: Any) -> bool:
+def _is_integer(entry: object) -> bool:
     """Return True for a number or ASCII digits that are an unsigned integer of 64 bits."""
     if isinstance(entry, str):
         return _DIGITS.fullmatch(entry) is not None and int(entry) < 2**64
@@ -137,7 +137,7 @@ def _is_integer(entry: Any) -> bool:
     return bool(0 <= number < 2**64 and number % 1 == 0)
 
 
-def parse_report_table(reports: Any, names: Sequence[Any]) -> Table:
+def parse_report_table(reports: TableLike, names: Sequence[Any]) -> Table:
     """Split a dataframe or array of reports into the report columns `names`; error messages contain no values."""
     # Methods of lazy frames and Spark, of datasets of pyarrow, of Dask, and of Ibis.
     methods = ("collect", "to_table", "compute", "execute")

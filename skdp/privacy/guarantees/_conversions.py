@@ -391,7 +391,7 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     return find_largest_safe(excess, max(from_tail, 2.5 * target))
 
 
-def _float_below(delta: Any) -> float:
+def _float_below(delta: object) -> float:
     """Check that delta is above 0 and round it down to a float."""
     below = -round_up(-check_delta(delta))
     if below == 0:

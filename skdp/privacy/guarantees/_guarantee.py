@@ -566,7 +566,7 @@ def join_names(columns: Iterable[Any]) -> str:
     return ", ".join(map(format_name, columns))
 
 
-def check_protected(relation: Any, columns: Any) -> tuple[Any, ...]:
+def check_protected(relation: object, columns: Sequence[Any] | None) -> tuple[Any, ...]:
     """Check the protected columns of a relation and return them; empty for whole records."""
     if isinstance(columns, str):
         raise TypeError("`columns` must be a sequence of names, got str.")

@@ -399,7 +399,7 @@ _TANGENT_ROUNDING = 2.0**-38
 
 
 def shuffled_guarantee(
-    reporter: Any, *, n: int, delta: float, released: Released = "reports"
+    reporter: object, *, n: int, delta: float, released: Released = "reports"
 ) -> PrivacyGuarantee:
     """Compute the guarantee of reports if only their sums, or the reports in random order, are released.
 
@@ -500,7 +500,7 @@ def local_epsilon(
     *,
     delta: float,
     n: int,
-    reporter: Any,
+    reporter: object,
     released: Released = "reports",
 ) -> float:
     """Find the largest local epsilon whose reports have a guarantee after shuffling.
@@ -708,7 +708,7 @@ def _inspect_reporter(
     return pairs, local
 
 
-def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
+def _get_local_guarantee(reporter: object) -> PrivacyGuarantee:
     """Return the guarantee of a local randomizer; raise an error for other objects."""
     local = getattr(reporter, "guarantee_", getattr(reporter, "guarantee", None))
     if not isinstance(local, PrivacyGuarantee):
