@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,6 +33,7 @@ from skdp.base import (
 from skdp.central._base import FitInput, Plan
 from skdp.central._rows import (
     UNIT,
+    WHITE_PARTS,
     Rows,
     WeightedRows,
     choose_residual_limit,
@@ -47,7 +49,7 @@ from skdp.central._supervised import (
     declare_indicators,
     parse_all_ends,
 )
-from skdp.central._widths import plan_scale_search
+from skdp.central._widths import ScaleSearch, plan_scale_search
 from skdp.central.linear._products import (
     MAX_QUANTILE,
     MIN_SUPPORT,
@@ -69,6 +71,7 @@ from skdp.privacy import (
     PrivacyBudget,
     PrivacyLedger,
     Rho,
+    Split,
     check_epsilon,
     gaussian_loss,
 )
@@ -83,18 +86,67 @@ MAX_RESIDUAL_FACTOR = 8
 # Largest target in units of its limits. Sums of a target and a prediction keep their precision.
 MAX_TARGET = 2.0**20
 
-# Fractions of the budget for the sums of products of gradients, for the numbers of rows by
-# residual before each of the first steps, and for the sums of products of columns. Without
-# a delta, the noise of the latter grows with the square of the number of columns: with a
-# fifth, the noise of a target with wide bounds is twice as large.
-SCORES = Fraction(1, 20)
-COUNTS = Fraction(1, 60), Fraction(1, 60), Fraction(3, 20)
-PRODUCTS = Fraction(3, 10)
+# Fractions of the budget of the model for the sums of products of columns, for the numbers of rows
+# by residual, for the sums of products of gradients, and for the gradients. Without a delta, the
+# noise of products grows with the square of the number of columns: with a fifth, the noise of a
+# target with wide bounds is twice as large.
+PARTS = Split(
+    rest="gradients",
+    products=Fraction(3, 10),
+    counts=Fraction(11, 60),
+    scores=Fraction(1, 20),
+)
 
-# Parts of the remaining budget for the gradients of each step, in twentieths. The estimate
-# is the mean of the steps that have the last limit of the residuals. Without a delta, two
-# gradients with half of a budget have twice the variance of one gradient with all of it.
-GRADIENTS = (1, 2, 5, 12)
+# Parts of the budgets for counts before each of the first steps, in elevenths, and for the gradient
+# of each step, in twentieths. The estimate is the mean of the steps that have the last limit of the
+# residuals. Without a delta, two gradients with half of a budget have twice the variance of one
+# gradient with all of it.
+COUNTS, GRADIENTS = (1, 1, 9), (1, 2, 5, 12)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelRows:
+    """Checked rows of a linear model, which are rounded between limits after the charge."""
+
+    # The features, which may be copies, and the target: a number, or the class of each row.
+    columns: list[Floats]
+    target: NDArray[Any]
+    # From 0 to 1; (n_rows,).
+    weights: Floats
+    # The bounds to which values are clipped, and the limits of most values, by which they are
+    # scaled; (n_columns, 2), with a numeric target last.
+    bounds: Floats
+    limits: Floats
+
+    def round(self, starts: Floats) -> Rows:
+        """Round the features to integers, where `starts`, (n_features,), become 0, and forget the features."""
+        units = find_widths(self.limits[: len(starts)], starts)
+        bounds = self.bounds[: len(starts)]
+        rows = Rows.of(self.columns, bounds, starts, self.target, units)
+        self.columns.clear()
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionRows(ModelRows):
+    """Rows with a numeric target."""
+
+    # The declared ends of the target, and the penalty of squared coefficients.
+    ends: Floats
+    penalty: float
+
+    def scale_target(self, start: float) -> tuple[Floats, float]:
+        """Return the target in units of its limits from `start`, and the unit."""
+        # Residuals up to two units are counted.
+        starts = np.array([start])
+        largest = find_widths(self.ends[np.newaxis], starts)[0]
+        width = find_widths(self.limits[-1:], starts)[0]
+        unit = min(MAX_RESIDUAL_FACTOR * width, largest)
+        # A found limit of the target is not a bound: the tail of the target may follow from the
+        # tails of the columns, and the residuals are clipped.
+        with np.errstate(over="ignore"):
+            target = (np.clip(self.target, *self.ends) - start) / unit
+        return np.clip(target, -MAX_TARGET, MAX_TARGET), float(unit)
 
 
 class LinearModel(SupervisedStatistic):
@@ -173,11 +225,15 @@ class LinearModel(SupervisedStatistic):
             names, bounds, budget, self.n_features_in_, within=self._finds_limits_within
         )
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        return self._plan_rows(rows, budget, bounds, bounds)
-
-    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
-        return self._plan_rows(rows, search.rest, bounds, search.limits)
+    def _replan(
+        self,
+        plan: Plan[ModelRows],
+        rows: Batches,
+        search: ScaleSearch,
+        bounds: Floats,
+    ) -> Plan[ModelRows]:
+        exact = replace(plan.exact, bounds=bounds, limits=search.limits)
+        return replace(plan, exact=exact, budget=search.rest)
 
     def _set_coefficients(
         self,
@@ -325,8 +381,7 @@ class TargetRows:
 
     def gradient_noise(self, part: int) -> Noise:
         """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENTS`."""
-        remaining = 1 - PRODUCTS - SCORES - sum(COUNTS)
-        budget = self.budget * (remaining * part / sum(GRADIENTS))
+        budget = self.budget * (PARTS.gradients * part / sum(GRADIENTS))
         if budget.kind != "epsilon":
             return Noise.gaussian(budget.mu_squared, self.rows.square * UNIT**2)
         return Noise.joint(budget, UNIT**2, self.n_inputs)
@@ -401,7 +456,7 @@ class TargetRows:
 
         `penalties`, (n_columns,), are for the columns before these were multiplied by `axes`.
         """
-        noise = self.product_noise(PRODUCTS)
+        noise = self.product_noise(PARTS.products)
         products = self.rows.measure_products(self.rows.factors, noise, source)
         sums = products.sums
         # A larger penalty would exceed the precision of floats.
@@ -440,21 +495,22 @@ class TargetRows:
     def _choose_limit(
         self,
         residuals: Floats,
-        fraction: Fraction,
+        part: int,
         gradient_noise: Noise,
         n_rows: float,
         source: ByteSource,
     ) -> tuple[float, float]:
         """Choose a limit of residuals by noisy numbers of rows by size, see `choose_residual_limit`.
 
-        Return the limit, and the mean square of clipped residuals in squared limits. The numbers cost `fraction` of
-        the budget.
+        Return the limit, and the mean square of clipped residuals in squared limits. The numbers cost a part of
+        `COUNTS`.
         """
         # Number of rows with gradients of the largest norm that add up to the norm of the noise.
         largest = math.sqrt(self.rows.square) * UNIT
         n_clipped = math.sqrt(self.n_inputs) * to_float(gradient_noise.std) / largest
         n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
-        noise = Noise.from_budget(self.budget * fraction)
+        budget = self.budget * (PARTS.counts * part / sum(COUNTS))
+        noise = Noise.from_budget(budget)
         counts = noise.add_floats(source, count_by_size(np.abs(residuals)))
         # Laplace noise, without a delta, has heavier tails than normal noise of its std.
         tail = 1.25 if self.budget.kind == "epsilon" else 1.0
@@ -467,7 +523,7 @@ class TargetRows:
         """Measure the sums over rows of products of gradients with clipped residuals, in units of the squared limit."""
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
         factors = self.rows.factors * np.abs(clipped) / UNIT
-        noise = self.product_noise(SCORES)
+        noise = self.product_noise(PARTS.scores)
         return self.rows.measure_products(factors, noise, source)
 
 
@@ -507,7 +563,7 @@ def weigh_rows(
         white = whiten(rows, budget.mu_squared, source)
         rows, square, mean, axes, covariance, uncertainty = white
         middle, constant = mean / UNIT, max(math.isqrt(square) // 2, 1)
-        budget = budget * Fraction(25, 32)
+        budget = budget * WHITE_PARTS.model
         factors = rows.factors(square)
     # A longer row is multiplied by one factor together with its constant and its target, as
     # in weighted least squares. So a linear model of the rows is also a linear model of the
@@ -539,54 +595,41 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         )
         return parse_all_ends(bounds, self.target_bounds, names)
 
-    def _plan_rows(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any, limits: Floats
-    ) -> Plan:
-        """Round the features to integers between their bounds, and scale the target, in units of the limits.
-
-        `_release` divides the budget: epsilon, or the square of mu.
-        """
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
+    ) -> Plan[RegressionRows]:
+        """Check the parameters and the columns; `_release` divides the budget: epsilon, or the square of mu."""
         check_flag("fit_intercept", self.fit_intercept)
         penalty = self._penalty()
         rows, weights, max_weight = self._split_weights(rows)
         bounds = parse_bounds(bounds, rows.names)
-        ends = self._declared_bounds(rows.names)
-        # The origin is the middle of the limits. The constant compensates for the shift.
-        starts = limits[:, 0] + (limits[:, 1] - limits[:, 0]) / 2
-        if not self.fit_intercept:
-            starts[-1] = 0.0
-        units = find_widths(limits, starts)
-        # Residuals up to two units are counted.
-        largest = find_widths(ends[-1:], starts[-1:])[0]
-        units[-1] = min(MAX_RESIDUAL_FACTOR * units[-1], largest)
+        ends = self._declared_bounds(rows.names)[-1]
         *columns, target = to_float_columns(rows.table)
-        no_codes = np.zeros(len(target), np.uint8)
-        on_grid = Rows.of(columns, bounds[:-1], starts[:-1], no_codes, units[:-1])
-        # A found limit of the target is not a bound: the tail of the target may follow from the
-        # tails of the columns, and the residuals are clipped.
-        with np.errstate(over="ignore"):
-            target = (np.clip(target, *ends[-1]) - starts[-1]) / units[-1]
-        target = np.clip(target, -MAX_TARGET, MAX_TARGET)
-        scale = float(starts[-1]), float(units[-1])
-        exact = on_grid, target, scale, weights, penalty / max_weight, budget
-        name = Noise.joint(budget, UNIT, len(units)).name
+        exact = RegressionRows(
+            columns, target, weights, bounds, bounds, ends, penalty / max_weight
+        )
+        name = Noise.joint(budget, UNIT, len(bounds)).name
         losses: tuple[Loss, ...] = ()
         if budget.kind != "epsilon":
             losses = (gaussian_loss(budget.mu_squared),)
         mechanism = f"noisy Newton steps, {name}"
         return Plan(exact, budget, mechanism=mechanism, losses=losses)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[RegressionRows], source: ByteSource) -> None:
         """Fit ridge regression by noisy Newton steps, and convert its coefficients to the units of the columns."""
-        on_grid, target, scale, weights, penalty, budget = plan.exact
-        rows, units, budget = weigh_rows(on_grid, weights, budget, source)
-        target_start, target_scale = scale
+        exact = plan.exact
+        # The origin is the middle of the limits. The constant compensates for the shift.
+        low, high = exact.limits.T
+        *starts, start = low + (high - low) / 2
+        if not self.fit_intercept:
+            start = 0.0
+        on_grid = exact.round(np.array(starts))
+        target, unit = exact.scale_target(start)
+        rows, units, budget = weigh_rows(on_grid, exact.weights, plan.budget, source)
         with np.errstate(over="ignore"):
-            penalties = penalty / on_grid.units / on_grid.units
-            slopes = target_scale / on_grid.units
-        units = units._replace(
-            slopes=slopes, target=target_scale, target_start=target_start
-        )
+            penalties = exact.penalty / on_grid.units / on_grid.units
+            slopes = unit / on_grid.units
+        units = units._replace(slopes=slopes, target=unit, target_start=float(start))
         target_rows = TargetRows(rows, target, budget)
         coefficients, inference, products, n_rows = target_rows.fit(
             penalties, units, source, fit_intercept=self.fit_intercept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
@@ -26,15 +26,15 @@ from skdp.base import (
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
 from skdp.central._linear_model import (
     LinearModel,
+    ModelRows,
     weigh_rows,
 )
 from skdp.central._rows import (
     PAIR_FACTOR,
     UNIT,
-    Rows,
+    WHITE_PARTS,
     WeightedRows,
     choose_limit,
-    find_widths,
     plan_product_noise,
     to_row_units,
 )
@@ -68,24 +68,19 @@ from skdp.central.linear._products import (
 )
 from skdp.central.statistics import Batches, Noise, to_float
 from skdp.domain import Domain
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, Split
 from skdp.randomness import ByteSource
 
-# Fractions of the budget for sums of weights by class, and, for intervals, for counts of
-# rows by the size of their second derivatives (`SIZES`), for sums of second derivatives
-# (`INFORMATION`) and for sums of squared gradients (`SCORES`).
-COUNTS, SIZES = Fraction(1, 64), Fraction(1, 64)
-INFORMATION, SCORES = Fraction(1, 8), Fraction(1, 32)
+# Fractions of the budget for sums of weights by class, and for measuring second derivatives
+# before each of the first five steps. For two classes, the latter is a part of the information:
+# if a step needs no measurement, or noise prevents it, the measurement for intervals spends it.
+COUNTS, EARLY = Fraction(1, 64), Fraction(1, 128)
 
-# With few rows, this fraction of second derivatives, ``(MIN_ROWS / mu / n)**2``, is larger. An
-# indicator of a 20th of the rows, shortened to the norm R, has a second derivative of about
-# ``n / 20 * R**2 / 5``, which is then 5 standard deviations of its noise.
-MIN_ROWS, MAX_INFORMATION = 160, Fraction(1, 2)
-
-# Fraction of the budget for measuring second derivatives before each of the first five
-# steps. For two classes, it is a part of `INFORMATION`: if a step needs no measurement, or
-# noise prevents it, the measurement for intervals spends it.
-EARLY = Fraction(1, 128)
+# Smallest and largest fraction of the budget for second derivatives of two classes. With few rows,
+# it is ``(MIN_ROWS / mu / n)**2``. An indicator of a 20th of the rows, shortened to the norm R, has a
+# second derivative of about ``n / 20 * R**2 / 5``, which is then 5 standard deviations of its noise.
+INFORMATION, MAX_INFORMATION = Fraction(1, 8), Fraction(1, 2)
+MIN_ROWS = 160
 
 # Norm of the noise of early second derivatives, divided by the median of their expected
 # eigenvalues. At a quarter, coefficients at epsilon 1 have up to 3 times the error.
@@ -119,10 +114,24 @@ MAX_CURVATURE = 0.01
 MAX_CLIPPED_ROWS = 10
 
 
-def choose_information(n_rows: float, mu_squared: Fraction) -> Fraction:
-    """Choose the fraction of the budget for sums of second derivatives, in steps of a 64th."""
+def divide_budget(n_classes: int, n_rows: float, mu_squared: Fraction) -> Split:
+    """Divide the budget into fractions for the gradients, and for intervals of two classes.
+
+    These are for counts of rows by the size of their second derivatives, for sums of second derivatives, in steps of a
+    64th, and for sums of squared gradients.
+    """
+    spent = {"white": 1 - WHITE_PARTS.model, "counts": COUNTS}
+    if n_classes > 2:
+        return Split(rest="gradients", **spent, early=EARLY)
     wanted = (MIN_ROWS / Fraction(max(n_rows, 1.0))) ** 2 / mu_squared
-    return Fraction(round(64 * min(max(wanted, INFORMATION), MAX_INFORMATION)), 64)
+    wanted = min(max(wanted, INFORMATION), MAX_INFORMATION)
+    return Split(
+        rest="gradients",
+        **spent,
+        sizes=Fraction(1, 64),
+        information=Fraction(round(64 * wanted), 64),
+        scores=Fraction(1, 32),
+    )
 
 
 class Steps(NamedTuple):
@@ -299,13 +308,13 @@ class Descent:
         return replace(curvature, sums=np.stack(sums))
 
     def infer(
-        self, steps: Steps, mu_squared: Fraction, part: Fraction, source: ByteSource
+        self, steps: Steps, mu_squared: Fraction, parts: Split, source: ByteSource
     ) -> tuple[Inference, NoisyProducts]:
         """Infer the coefficients of two classes by noisy steps, and measurements at their mean coefficients.
 
-        `mu_squared` is the whole budget of `fit`, of which `part` is for second derivatives. Also return these.
+        `mu_squared` is the whole budget of `fit`, and `parts` are its fractions. Also return the second derivatives.
         """
-        information, scores = self._measure(steps, mu_squared, part, source)
+        information, scores = self._measure(steps, mu_squared, parts, source)
         (mean,), (gradient,), error = steps.mean.T, steps.gradient.T, steps.error
         expected = steps.curvature.move(steps.mean).sums[0]
         squares, added = self.rows.squares, append_constant(self.rows.uncertainty, 0)
@@ -335,7 +344,7 @@ class Descent:
         return Inference(mean + step, *covariances, Linearization(*errors)), information
 
     def _measure(
-        self, steps: Steps, mu_squared: Fraction, part: Fraction, source: ByteSource
+        self, steps: Steps, mu_squared: Fraction, parts: Split, source: ByteSource
     ) -> tuple[NoisyProducts, NoisyProducts]:
         """Measure sums of second derivatives, and of products of gradients, at the mean coefficients of steps."""
         rows = self.rows
@@ -348,7 +357,7 @@ class Descent:
             factors[block] = roots.take(np.abs(logits[:, 0])) * rows.factors[block]
             residuals[block] = self.loss.residuals(logits, rows.rows.codes[block])[:, 0]
         squares, constant = rows.rows.squares, rows.constant**2
-        counts = Noise.gaussian(mu_squared * SIZES)
+        counts = Noise.gaussian(mu_squared * parts.sizes)
         norms = factors**2 * (squares + constant)
         # Less two standard deviations of the noisy count, so that with few rows, noise does
         # not allow more clipped rows.
@@ -360,11 +369,12 @@ class Descent:
         )
         largest = np.sqrt(square / (squares + constant)) * (1 - 2.0**-40)
         factors = np.minimum(factors, largest)
-        noise = plan_product_noise(mu_squared * part - steps.spent, square)
+        amount = mu_squared * parts.information - steps.spent
+        noise = plan_product_noise(amount, square)
         information = rows.measure_products(factors, noise, source, 1 / 4)
         information = replace(information, constraint=self.constraint)
         factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
-        noise = plan_product_noise(mu_squared * SCORES, rows.square)
+        noise = plan_product_noise(mu_squared * parts.scores, rows.square)
         return information, rows.measure_products(factors, noise, source, 1 / 4)
 
     def explain(
@@ -416,15 +426,28 @@ class Descent:
         return explain_noise(0.0, 1.0) if is_infinite else ""
 
 
+@dataclass(frozen=True, eq=False)
+class ClassRows(ModelRows):
+    """Rows with classes."""
+
+    classes: Classes
+
+
 class PublicRows:
-    """Standardized public columns, computed without the target."""
+    """Standardized public columns, computed without the target, and the private classes of rows."""
 
     def __init__(
-        self, batches: Batches, weights: Floats, *, fit_intercept: bool
+        self, rows: Batches, weights: Floats, classes: Classes, *, fit_intercept: bool
     ) -> None:
         """Standardize the public columns of a table in memory, and choose weights that shorten the longest rows."""
-        columns = np.stack(to_float_columns(batches.table), axis=1)
+        columns = np.stack(to_float_columns(rows.features.table), axis=1)
         self.fit_intercept = fit_intercept
+        self.classes = classes
+        codes = classes.codes(rows.target.table.columns[0])
+        # For two classes, the sums over all rows are public, so the sums of the second class
+        # determine the sums of the first class. The shape is (n_rows, n_indicators).
+        coded = np.arange(len(classes.values))
+        self.indicators = codes[:, np.newaxis] == coded[len(coded) == 2 :]
         self.scaler = StandardScaler(with_mean=fit_intercept)
         with np.errstate(over="ignore", invalid="ignore"):
             columns = self.scaler.fit_transform(columns)
@@ -449,27 +472,29 @@ class PublicRows:
         unit = float(np.linalg.norm(weighted, axis=1).max()) / (1 << 16)
         return np.rint(weighted / unit).astype(np.int64), unit
 
-    def noise(self, budget: PrivacyBudget, *, n_changed: int) -> Noise:
-        """Return the noise of sums of inputs by class, where another class of a row changes `n_changed` sums."""
+    def noise(self, budget: PrivacyBudget) -> Noise:
+        """Return the noise of sums of inputs by class."""
         # Sums of integers are exact in any order, so the class of a row changes them by
-        # this row only. The norm of the longest row is public.
+        # this row only. The norm of the longest row is public. A row with another class
+        # changes the sums of the old and the new class.
         inputs, _ = self.to_integers()
+        n_changed = 1 if len(self.classes.values) == 2 else 2
         square = int((inputs**2).sum(axis=1).max()) * n_changed
         return Noise.gaussian(budget.mu_squared, budget.rows**2 * square)
 
     def fit(
-        self, indicators: Integers, noise: Noise, source: ByteSource
+        self, noise: Noise, source: ByteSource
     ) -> tuple[Floats, int, Inference | None]:
         """Fit a logistic model to noisy sums of inputs over the rows of each class.
 
-        `indicators` has a column of 0 and 1 for each class; for two classes, only a column for the second one. Return
-        the coefficients of standardized columns and a constant, of shape (n_columns + 1, n_outputs), the number of
-        steps and the inference.
+        Return the coefficients of standardized columns and a constant, of shape (n_columns + 1, n_outputs), the number
+        of steps and the inference.
         """
         # The sums of up to 2**32 rows are integers of 64 bits.
         inputs, unit = self.to_integers()
         # The shape is (n_inputs, n_indicators).
-        sums = unit * noise.add_floats(source, inputs.T @ indicators)
+        exact = inputs.T @ self.indicators.astype(np.int64)
+        sums = unit * noise.add_floats(source, exact)
         totals = (self.weights @ self.inputs)[:, np.newaxis]
         if sums.shape[1] == 1:
             sums = np.hstack([totals - sums, sums])
@@ -751,10 +776,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         )
         return parse_ends(bounds, names)
 
-    def _plan_rows(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any, limits: Floats
-    ) -> Plan:
-        """Round the private rows to integers between their bounds, with the class of each row, in units of the limits.
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
+    ) -> Plan[ClassRows | PublicRows]:
+        """Check the parameters, the columns and the classes.
 
         The noises of the steps depend on noisy limits, so `_release` chooses them.
         """
@@ -764,19 +789,15 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             return self._plan_target(rows, weights, budget)
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes(rows, self.classes)
-        # The origin of a column is the point between its limits that is nearest to 0. With
-        # the origin 0, differences between large numbers would be lost by rounding.
-        starts = np.clip(0.0, *limits.T)
         code_type = np.min_scalar_type(len(classes.values))
         codes = classes.codes(rows.table.columns[-1]).astype(code_type)
         columns = to_float_columns(rows.features.table)
-        on_grid = Rows.of(columns, bounds, starts, codes, find_widths(limits, starts))
-        exact = on_grid, classes, weights, budget.of_a_row
+        exact = ClassRows(columns, codes, weights, bounds, bounds, classes)
         return Plan.from_gaussian(exact, budget, "noisy Newton steps")
 
     def _plan_target(
         self, rows: Batches, weights: Floats, budget: PrivacyBudget
-    ) -> Plan:
+    ) -> Plan[PublicRows]:
         """Plan the release of a private target of public rows, by noisy sums of the columns over each class."""
         if not len(weights):
             raise ValueError(
@@ -788,64 +809,46 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             )
         # Tiny weights would have variances of 0.
         weights = weights / weights.max()
-        public = PublicRows(rows.features, weights, fit_intercept=self.fit_intercept)
         classes = Classes(rows, self.classes)
-        codes = classes.codes(rows.target.table.columns[0])
-        n_classes = len(classes.values)
-        indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
-        # A row with another class changes the sums of the old and the new class.
-        n_changed = 2
-        if n_classes == 2:
-            # The sums over all rows are public, so the sums of the second class determine
-            # the sums of the first class.
-            indicators, n_changed = indicators[:, 1:], 1
-        noise = public.noise(budget, n_changed=n_changed)
-        exact, name = (
-            (public, indicators, classes),
-            f"noisy sums with the target, {noise.name}",
-        )
-        target = rows.names[-1:]
-        return Plan(exact, budget, (noise,), name, protected_columns=target)
+        public = PublicRows(rows, weights, classes, fit_intercept=self.fit_intercept)
+        noise = public.noise(budget)
+        name, target = f"noisy sums with the target, {noise.name}", rows.names[-1:]
+        return Plan(public, budget, (noise,), name, protected_columns=target)
 
-    def _release_target(self, plan: Plan, source: ByteSource) -> None:
-        """Add noise to the sums of `_plan_target`, fit a model to them, and set the fitted attributes."""
-        public, indicators, classes = plan.exact
-        fitted = public.fit(indicators, plan.noises[0], source)
-        coefficients, self.n_iter_, inference = fitted
+    def _release_target(
+        self, public: PublicRows, noise: Noise, source: ByteSource
+    ) -> None:
+        """Add noise to the sums of the columns over each class, and fit a model to them."""
+        coefficients, self.n_iter_, inference = public.fit(noise, source)
         scales = public.scaler.scale_
         means = public.fit_intercept * public.scaler.mean_ / scales
         units = Units(1 / scales, means, np.eye(len(scales)))
         self._set_coefficients(units, coefficients, inference)
-        self.classes_, self.domain_ = classes.values, classes.domain
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[ClassRows | PublicRows], source: ByteSource) -> None:
         """Limit the norm of rows, fit coefficients by noisy Newton steps, and convert them to original units."""
-        if plan.protected_columns:
-            return self._release_target(plan, source)
-        on_grid, classes, weights, budget = plan.exact
-        rows, units, remaining = weigh_rows(on_grid, weights, budget, source)
-        n_classes = len(classes.values)
-        noise = Noise.gaussian(budget.mu_squared * COUNTS, UNIT**2)
+        exact = plan.exact
+        self.classes_, self.domain_ = exact.classes.values, exact.classes.domain
+        if isinstance(exact, PublicRows):
+            return self._release_target(exact, plan.noises[0], source)
+        # The origin of a column is the point between its limits that is nearest to 0. With
+        # the origin 0, differences between large numbers would be lost by rounding.
+        on_grid = exact.round(np.clip(0.0, *exact.limits.T))
+        mu_squared = plan.budget.of_a_row.mu_squared
+        rows, units, _ = weigh_rows(on_grid, exact.weights, plan.budget, source)
+        n_classes = len(self.classes_)
+        noise = Noise.gaussian(mu_squared * COUNTS, UNIT**2)
         counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
         min_count = 2 * to_float(noise.std) / UNIT
         counts = np.maximum(counts, min_count)
         constraint = None if self.fit_intercept else units.to_terms[-1]
         descent = Descent(rows, counts, constraint)
-        early = EARLY * budget.mu_squared
-        mu_squared = remaining.mu_squared - noise.amount
+        parts = divide_budget(n_classes, descent.n_rows, mu_squared)
+        steps = descent.run(mu_squared * parts.gradients, mu_squared * EARLY, source)
+        coefficients = steps.curvature.coefficients
         inference, reason = None, ""
-        if n_classes > 2:
-            coefficients = descent.run(
-                mu_squared - early, early, source
-            ).curvature.coefficients
-        else:
-            part = choose_information(descent.n_rows, budget.mu_squared)
-            mu_squared -= (SIZES + part + SCORES) * budget.mu_squared
-            steps = descent.run(mu_squared, early, source)
-            coefficients = steps.curvature.coefficients
-            inference, information = descent.infer(
-                steps, budget.mu_squared, part, source
-            )
+        if n_classes == 2:
+            inference, information = descent.infer(steps, mu_squared, parts, source)
             reason = descent.explain(
                 steps,
                 inference,
@@ -865,5 +868,4 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             if steps.gain <= 0:
                 warn_of_weak_effects()
         self._set_coefficients(units, coefficients, inference, reason)
-        self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = len(GRADIENTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,21 +12,22 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from scipy.stats import norm
 
-from skdp._arrays import Floats
+from skdp._arrays import Floats, Integers
 from skdp.base import (
     Bounds,
     ProbabilisticClassifier,
     TableLike,
-    parse_bounds,
     to_float_columns,
 )
 from skdp.central._base import Plan, Unknown
+from skdp.central._limits import LimitSearch
 from skdp.central._rows import warn_of_few_rows
 from skdp.central._sums import (
     GRID,
     NoisySums,
     from_grid,
     sum_by_cells,
+    sum_columns,
 )
 from skdp.central._supervised import (
     Classes,
@@ -109,6 +110,25 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         table = self._read_rows(X)
         logits = np.log(self.class_prior_) + self._log_likelihood(table)
         return log_softmax(logits, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Exact counts of the rows of each class by the values of each column."""
+
+    # Shape (n_classes, n_values) for each column.
+    tables: list[Integers]
+    # The values of the columns and of the target.
+    domain: Domain
+    classes: Classes
+
+
+@dataclass(frozen=True, eq=False)
+class ClassRows:
+    """Checked rows, with the target first, and its classes."""
+
+    rows: Batches
+    classes: Classes
 
 
 class DPCategoricalNB(NaiveBayes):
@@ -230,7 +250,9 @@ class DPCategoricalNB(NaiveBayes):
     def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
         return Noise.from_budget(budget, n_columns, n_columns)
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: None
+    ) -> Plan[ClassCounts]:
         """Count the rows of each class by the value of each column, and compute the noise of these tables."""
         columns = rows.features
         classes = Classes(rows, self.classes)
@@ -246,17 +268,16 @@ class DPCategoricalNB(NaiveBayes):
             by_value = cells.reshape(-1, len(classes.values))
             tables.append(by_value[:, classes.order].T)  # (n_classes, n_values)
         noise = self._noise(budget, n_columns)
-        exact = tables, domain, classes
+        exact = ClassCounts(tables, domain, classes)
         return Plan(exact, budget, (noise,), f"{noise.name} on counts by class")
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[ClassCounts], source: ByteSource) -> None:
         """Add noise to the tables (n_classes, n_values), and set the log probabilities of classes and values."""
-        (noise,) = plan.noises
-        tables, domain, classes = plan.exact
-        exact = np.hstack(tables)  # (n_classes, n_values of all columns)
+        (noise,), exact = plan.noises, plan.exact
         error = noise.std
-        counts = noise.add_floats(source, exact)
-        sizes = [table.shape[1] for table in tables]
+        # (n_classes, n_values of all columns)
+        counts = noise.add_floats(source, np.hstack(exact.tables))
+        sizes = [table.shape[1] for table in exact.tables]
         noisy = np.split(counts, np.cumsum(sizes)[:-1], axis=1)
 
         # The table of each column counts all rows of a class. Its noise is the sum of the
@@ -265,11 +286,11 @@ class DPCategoricalNB(NaiveBayes):
         by_table = [table.sum(axis=1) for table in noisy]
         n_rows = np.average(by_table, axis=0, weights=weights)
         error_of_rows = error / Fraction(float(np.sqrt(weights.sum())))
-        self._set_class_counts(classes, n_rows, error_of_rows)
+        self._set_class_counts(exact.classes, n_rows, error_of_rows)
         self.feature_log_prob_ = [
             _log_probabilities(table, to_float(error)) for table in noisy
         ]
-        self.domain_ = domain
+        self.domain_ = exact.domain
 
     def _log_likelihood(self, table: Table) -> Floats:
         """Return the sum over columns of the log probabilities of the values of each row; shape (n_rows, n_classes)."""
@@ -424,23 +445,33 @@ class DPGaussianNB(NaiveBayes):
     def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
         return Noise.joint(budget, GRID, 2 * n_columns + 1)
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        """Count the rows of each class, and sum the columns and their squares in each class; choose the noise."""
-        bounds = parse_bounds(bounds, rows.names[:-1])
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
+    ) -> Plan[ClassRows]:
+        """Check the columns and the classes, and choose the noise of sums of columns and their squares in each class.
+
+        The sums are computed between the limits that are found.
+        """
+        sum_columns(rows.features, bounds, missing=False)
         classes = Classes(rows, self.classes)
         by_class = rows.select([rows.names[-1], *rows.names[:-1]])
-        (sums,) = sum_by_cells(by_class, classes.domain, [(0,)], bounds, "ignore")
-        sums.check_finite(rows.names[:-1])
         noise = self._noise(budget, len(bounds))
         name = f"{noise.name} on sums by class"
-        return Plan((sums, classes), budget, (noise,), name)
+        return Plan(ClassRows(by_class, classes), budget, (noise,), name)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _replan(
+        self, plan: Plan[ClassRows], rows: Batches, search: LimitSearch, bounds: Floats
+    ) -> Plan[ClassRows]:
+        return plan
+
+    def _release(self, plan: Plan[ClassRows], source: ByteSource) -> None:
         """Add noise to the sums of each class, and set its mean and variance of each column.
 
         Both are shrunk to their mean over classes, by more if their noise is larger.
         """
-        (noise,), (sums, classes) = plan.noises, plan.exact
+        (noise,), classes, rows = plan.noises, plan.exact.classes, plan.exact.rows
+        domain = classes.domain
+        (sums,) = sum_by_cells(rows, domain, [(0,)], self.bounds_, "ignore")
         # The classes are sorted.
         numbers = sums.numbers(squares=True, shared_count=True)[classes.order]
         noisy = NoisySums.draw(numbers, sums.bounds, noise, source)

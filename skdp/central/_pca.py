@@ -28,7 +28,6 @@ from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, Split
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table
 
-# `center_rows` uses three of 32 parts.
 COVARIANCE_PARTS = Split(rest="products", center=Fraction(3, 32), norms=Fraction(1, 32))
 
 
@@ -275,7 +274,8 @@ def _noisy_covariance(
     limits = {"max_fraction": max_fraction, "max_longer": max_long_rows}
     # The middle of the limits is far from the mean of a skewed column: without this step,
     # components of 1,000 rows lose two to three times as much variance.
-    rows, middle, _, error_of_rows = center_rows(rows, budget, source, **limits)
+    of_center = budget * COVARIANCE_PARTS.center
+    rows, middle, _, error_of_rows = center_rows(rows, of_center, source, **limits)
     sizes = Noise.from_budget(budget * COVARIANCE_PARTS.norms)
     square, _ = choose_limit(rows.squares, rows.largest_square, sizes, source, **limits)
     # A small constant leaves more precision to the products of columns. Half or twice the

@@ -16,7 +16,7 @@ from skdp._arrays import Floats, Integers, Mask
 from skdp.central._sums import slice_rows
 from skdp.central.linear._products import NoisyProducts, append_constant
 from skdp.central.statistics import Noise, to_float, warn_user
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, Split
 from skdp.randomness import ByteSource
 
 # Integer that represents the distance from the origin of a column to its farther bound.
@@ -280,6 +280,20 @@ def warn_of_few_rows(n_rows: float, error: float) -> bool:
 # is smallest if no column has longer values than the others (M. J. Todd, 2016, chapter 1).
 MAX_REACH = 2.5
 
+# Fractions of the budget of `center_rows`.
+CENTER_PARTS = Split(rest="means", norms=Fraction(1, 3))
+
+# Fractions of the budget of a model for `whiten`: centering, sizes of the values of each column, norms
+# of scaled rows, products of two columns, and norms of rotated rows.
+WHITE_PARTS = Split(
+    rest="model",
+    center=Fraction(3, 32),
+    sizes=Fraction(1, 32),
+    scaled_norms=Fraction(1, 64),
+    products=Fraction(3, 64),
+    norms=Fraction(1, 32),
+)
+
 # Number of limits of the norm that `choose_limit` compares.
 _N_NORMS = 24
 
@@ -348,7 +362,7 @@ def whiten(
     """Center, scale and rotate rows by noisy numbers, and choose a limit of their norm.
 
     The new columns are about uncorrelated and have a standard deviation of `UNIT` / 8, or less if the noise exceeds it,
-    so the noise has about the same effect on all of them. 25 of 32 parts of the budget remain.
+    so the noise has about the same effect on all of them. `WHITE_PARTS` are the fractions of the budget.
 
     Return the new rows, the square of a norm that few of them exceed, the subtracted mean, the matrix by which the
     centered rows were multiplied, the noisy covariances of the new columns, and a part of these that may be noise, see
@@ -360,26 +374,26 @@ def whiten(
     # if half as many are, the noise is larger.
     max_longer = 20 * math.sqrt((n_columns + 1) / mu_squared)
     limits = {"max_fraction": 0.2, "max_longer": max_longer}
-    budget = PrivacyBudget("mu", mu_squared)
+    of_center = PrivacyBudget("mu", mu_squared * WHITE_PARTS.center)
     # Clipping changes the center only, and the center does not change the coefficients.
     near = rows.clip(UNIT)
-    _, middle, n_rows, error = center_rows(near, budget, source, **limits)
+    _, middle, n_rows, error = center_rows(near, of_center, source, **limits)
     # The distances of 0 and 1 from the mean of an indicator, in units.
     means = rows.starts + rows.units * (middle / UNIT)
     reaches = np.maximum(np.abs(means), np.abs(1 - means)) / rows.units
     rows = rows.center(middle)
     n_rows = max(n_rows, 3 * error, 1.0)
 
-    sizes = Noise.gaussian(mu_squared / 32, n_columns)
+    sizes = Noise.gaussian(mu_squared * WHITE_PARTS.sizes, n_columns)
     scales, is_certain = choose_scales(rows, n_rows, max_longer, sizes, source)
     # Without a certain scale, far values would shorten too many rows.
     rows = rows.clip(np.where(is_certain, rows.largest, 2 * UNIT))
     scaled = rows if (scales == 1).all() else rows.rotate(np.diag(scales))
-    norms = Noise.gaussian(mu_squared / 64)
+    norms = Noise.gaussian(mu_squared * WHITE_PARTS.scaled_norms)
     square, _ = choose_limit(
         scaled.squares, scaled.largest_square, norms, source, **limits
     )
-    noise = plan_product_noise(mu_squared * Fraction(3, 64), square)
+    noise = plan_product_noise(mu_squared * WHITE_PARTS.products, square)
     exact = scaled.moments(scaled.factors(square), 0)[:-1, :-1]
     del scaled
     sums = add_product_noise(exact, noise, source, (SQUARE_FACTOR, PAIR_FACTOR))
@@ -404,7 +418,7 @@ def whiten(
     covariance = rotation @ covariance @ rotation
     uncertainty = spectral_norm / 2 * rotation @ rotation
     rows = rows.rotate(axes)
-    norms = Noise.gaussian(mu_squared / 32)
+    norms = Noise.gaussian(mu_squared * WHITE_PARTS.norms)
     square, _ = choose_limit(rows.squares, rows.largest_square, norms, source, **limits)
     return rows, square, middle, axes, covariance, uncertainty
 
@@ -417,12 +431,12 @@ def center_rows(
     max_fraction: float,
     max_longer: float,
 ) -> tuple[Rows, NDArray[np.int16], float, float]:
-    """Center rows at their noisy mean, for three of 32 parts of a budget.
+    """Center rows at their noisy mean, with a budget that is divided by `CENTER_PARTS`.
 
     In this mean, at most `max_fraction` of the rows and at most `max_longer` rows are shortened, up to noise. Also
     return the subtracted mean, the noisy number of rows, and the standard deviation of its noise.
     """
-    sizes = Noise.from_budget(budget * Fraction(1, 32))
+    sizes = Noise.from_budget(budget * CENTER_PARTS.norms)
     square, n_rows = choose_limit(
         rows.squares,
         rows.largest_square,
@@ -436,7 +450,7 @@ def center_rows(
     # By the inequality of Cauchy and Schwarz, the L1 norm of a row is at most the root of
     # the number of columns times its L2 norm.
     l1_norm = math.isqrt(rows.n_columns * square) + 1
-    means = Noise.from_budget(budget * Fraction(1, 16), l1_norm, square)
+    means = Noise.from_budget(budget * CENTER_PARTS.means, l1_norm, square)
     sums = means.add_floats(source, rows.total(square))
     mean = np.rint(sums / max(n_rows, error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)

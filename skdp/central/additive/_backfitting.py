@@ -39,6 +39,7 @@ from skdp.central.statistics import (
     warn_user,
 )
 from skdp.domain import Categories, Domain, Interval
+from skdp.privacy import Split
 from skdp.randomness import ByteSource
 
 # Half and twice of each constant change AUC and R2 of additive models of nine tables at epsilon 1 by less than 0.01
@@ -463,20 +464,17 @@ MAX_ERRORS = 4
 
 
 class Start(NamedTuple):
-    """Noisy facts from which backfitting starts, and the remaining budget."""
+    """Noisy facts from which backfitting starts, and the budget."""
 
     n_rows: float
     # The constant response, of shape (n_outputs,), and the variance of its noise.
     response: Floats
     response_variance: float
     residuals: Residuals
-    # Noise of the counts from which bounds of numeric residuals are chosen; None for
-    # classes.
-    bound_noise: Noise | None
-    # The budget for comparing squared residuals with those of a constant; None for classes.
-    gain_mu_squared: Fraction | None
-    # The budget for sums by bin.
+    # The whole budget, and its fractions: `sums` by bin, and, for a numeric target, `bounds` of
+    # residuals and the `gain` over a constant.
     mu_squared: Fraction
+    parts: Split
 
 
 # Epochs that begin with a new bound of the residuals. With a single bound, R2 of three
@@ -769,7 +767,7 @@ def backfit(
     directions : list of int
         1 or -1 for each column whose function increases or decreases, otherwise 0.
     start : Start
-        The constant response, and the remaining budget, of which `mu_squared` is the square of mu in Gaussian DP.
+        The constant response, and the budget.
     n_epochs : int
         The number of epochs.
     source : ByteSource
@@ -796,8 +794,11 @@ def backfit(
     # The responses of the model to each row; shape (n_outputs, n_rows).
     responses = np.tile(constant.round(unit).astype(residuals.dtype), len(targets))
     public_values = np.zeros((N_PUBLIC_ROWS, n_outputs))
-    amount = start.mu_squared / (n_epochs * len(bins))
-    sizes = start.bound_noise and ResidualSizes(start.bound_noise, start.n_rows)
+    amount = start.mu_squared * start.parts.sums / (n_epochs * len(bins))
+    sizes = None
+    if isinstance(residuals, NumberResiduals):
+        bound_part = start.mu_squared * start.parts.bounds / len(BOUND_EPOCHS)
+        sizes = ResidualSizes(Noise.gaussian(bound_part), start.n_rows)
     ends = np.cumsum([function.values.size for function in functions])
     for epoch in range(n_epochs):
         # Residuals of numbers become smaller in the first epochs, and so does their bound,
@@ -863,7 +864,6 @@ def _explains_squares(
     """Return True if the noisy sum of squared residuals is clearly smaller than with the best constant."""
     # The evidence of a function cannot replace this test, because it is conditional on the other
     # functions.
-    assert start.gain_mu_squared is not None
     bound = residuals.bound
     center = round(intercept * TARGET_UNIT)
     fitted = np.clip(responses, -TARGET_UNIT, TARGET_UNIT)
@@ -872,7 +872,7 @@ def _explains_squares(
     # A row adds at most the bound to each sum.
     gains = (before**2 - after**2) // bound
     exact = np.array([before.sum(), gains.sum()]).astype(np.int64)
-    noise = Noise.gaussian(start.gain_mu_squared, 2 * bound**2)
+    noise = Noise.gaussian(start.mu_squared * start.parts.gain, 2 * bound**2)
     total, gain = noise.add_floats(source, exact).tolist()
     error = to_float(max(noise.std, Fraction(1)))
     # The best constant is not the intercept.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Integers, Mask
+from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import (
     Bounds,
     ColumnName,
@@ -53,6 +53,7 @@ from skdp.central.additive._backfitting import (
 )
 from skdp.central.statistics import (
     Batches,
+    CategorySearch,
     Noise,
     declared_domain,
     encode_declared,
@@ -67,14 +68,15 @@ from skdp.domain import (
     copy_guarantee,
     domains_of_dtypes,
 )
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, Split
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import ANY_TYPE, Table, is_frame, name_of_dtype, type_of_column
 
-# Fractions of the budget for the first measurement of the target, and for the counts of
-# cells from which bins are made. Half or twice of them changes R2 by less than 0.01, except
-# that half of the latter decreases it by 0.03 on one table (benchmarks/central_models.py).
-START_FRACTION, BINS_FRACTION = Fraction(1, 100), Fraction(3, 20)
+# Fractions of the budget for the first measurement of the target, for the counts of cells from
+# which bins are made, and for sums by bin. Half or twice of the first two changes R2 by less than
+# 0.01, except that half of the second decreases it by 0.03 on one table
+# (benchmarks/central_models.py).
+PARTS = Split(rest="sums", start=Fraction(1, 100), bins=Fraction(3, 20))
 
 # Fractions of the budget for limits of a numeric target: within its bounds, and at least with an
 # open end. With an eighth, every fifth table of 250 rows has limits that are far too wide.
@@ -106,6 +108,44 @@ class ShapeFunction(NamedTuple):
 MonotonicCst: TypeAlias = Mapping[Any, int] | ArrayLike
 
 
+def divide_budget(relative_error: float) -> Split:
+    """Divide the budget of a regression, with `PARTS` and fractions for bounds of residuals and for a warning.
+
+    `relative_error` is the error of the noisy number of rows, divided by this number.
+    """
+    # So that the noise of each count of residuals by size is at most an eighth of the rows.
+    bounds = 64 * len(BOUND_EPOCHS) * PARTS.start / 2
+    bounds *= Fraction(min(relative_error, 1.0)) ** 2
+    return Split(
+        rest="sums",
+        start=PARTS.start,
+        bins=PARTS.bins,
+        bounds=min(max(bounds, Fraction(3, 100)), Fraction(12, 100)),
+        # With half of it, twice as many warnings are of models that explain a tenth or more.
+        gain=Fraction(4, 100),
+    )
+
+
+Target = TypeVar("Target")
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows(Generic[Target]):
+    """Private rows by declared values and narrow cells, and their target."""
+
+    # The values or cells of each column, and the index of the cell of each row; (n_rows,) for each
+    # column.
+    domain: Domain
+    codes: list[Indices]
+    # The columns whose neighboring cells are merged, and the directions of monotone functions.
+    numbers: list[ColumnName]
+    directions: dict[ColumnName, int]
+    # The class of each row as an index, or its number in steps of 1 / `TARGET_UNIT`; (n_rows,).
+    targets: Integers
+    # None for a numeric target.
+    classes: Target
+
+
 class AdditiveModel(SupervisedStatistic):
     """Base class of models whose response is a constant plus a function of each column."""
 
@@ -128,16 +168,14 @@ class AdditiveModel(SupervisedStatistic):
     _finds_limits = True
 
     @abstractmethod
-    def _read_target(self, rows: Batches, bounds: Floats) -> tuple[NDArray[Any], Any]:
-        """Return the integer target of each row, and the classes or bounds of the target."""
+    def _read_target(
+        self, rows: Batches, bounds: Floats
+    ) -> tuple[Integers, Classes | None]:
+        """Return the integer target of each row, and its classes."""
 
     @abstractmethod
     def _start(
-        self,
-        targets: NDArray[Any],
-        target: Any,
-        budget: PrivacyBudget,
-        source: ByteSource,
+        self, rows: CodedRows[Any], mu_squared: Fraction, source: ByteSource
     ) -> Start:
         """Measure the number of rows, and the constant response."""
 
@@ -195,9 +233,9 @@ class AdditiveModel(SupervisedStatistic):
         self,
         rows: Batches,
         budget: PrivacyBudget,
-        bounds: Any,
-        before: Plan | None = None,
-    ) -> Plan:
+        bounds: Floats,
+        before: Plan[CodedRows[Any]] | None = None,
+    ) -> Plan[CodedRows[Any]]:
         """Encode the columns by declared values, or by many narrow cells between bounds, and read the target.
 
         `bounds` are the bounds of columns of numbers and, in regression, of the target. `_release` merges the cells
@@ -229,42 +267,48 @@ class AdditiveModel(SupervisedStatistic):
         directions = {}
         if self.monotonic_cst is not None:
             directions = read_directions(self.monotonic_cst, domain)
-        targets, target = self._read_target(rows, bounds)
-        if before is not None and before.exact[0] == domain:
-            codes = before.exact[1]
+        targets, classes = self._read_target(rows, bounds)
+        if before is not None and before.exact.domain == domain:
+            codes = before.exact.codes
         else:
             codes = encode_by_bins(features, domain, self.handle_unknown)
-        exact = (domain, codes, numbers, directions, budget.of_a_row, targets, target)
+        exact = CodedRows(domain, codes, numbers, directions, targets, classes)
         mechanism = "noisy sums by bin"
         if directions:
             mechanism += f", monotonic_cst={directions}"
         return Plan.from_gaussian(exact, budget, mechanism)
 
-    def _replan(self, plan: Plan, rows: Batches, search: Any, bounds: Any) -> Plan:
+    def _replan(
+        self,
+        plan: Plan[CodedRows[Any]],
+        rows: Batches,
+        search: LimitSearch | CategorySearch,
+        bounds: Floats,
+    ) -> Plan[CodedRows[Any]]:
         return self._plan(rows, search.rest, bounds, plan)
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[CodedRows[Any]], source: ByteSource) -> None:
         """Merge cells into bins by noisy counts, fit a function of the bins of each column, and set attributes."""
-        domain, codes, numbers, directions, budget, targets, target = plan.exact
-        start = self._start(targets, target, budget, source)
+        rows, domain = plan.exact, plan.exact.domain
+        mu_squared = plan.budget.of_a_row.mu_squared
+        start = self._start(rows, mu_squared, source)
         counts = []
-        for column_codes, size in zip(codes, domain.sizes, strict=True):
+        for column_codes, size in zip(rows.codes, domain.sizes, strict=True):
             counts.append(np.bincount(column_codes, minlength=size + 1)[:size])
         # A record is in one cell of each column, so it changes the counts by the root of the
         # number of columns in L2 norm.
-        noise = Noise.gaussian(budget.mu_squared * BINS_FRACTION, len(domain.columns))
+        noise = Noise.gaussian(mu_squared * PARTS.bins, len(domain.columns))
         sizes = choose_sizes(start.n_rows, to_float(noise.std))
-        bins = merge_to_bins(domain, numbers, counts, sizes, noise, source)
-        start = start._replace(mu_squared=start.mu_squared - noise.amount)
+        bins = merge_to_bins(domain, rows.numbers, counts, sizes, noise, source)
         binned = []
-        for column_codes, column in zip(codes, bins, strict=True):
+        for column_codes, column in zip(rows.codes, bins, strict=True):
             binned.append(column.bins_of_cells.astype(np.int16)[column_codes])
         self.n_iter_ = MAX_EPOCHS if sizes[0] > MIN_BINS else MIN_EPOCHS
         self.intercept_, functions = backfit(
             binned,
-            targets,
+            rows.targets,
             bins,
-            [directions.get(name, 0) for name in domain.columns],
+            [rows.directions.get(name, 0) for name in domain.columns],
             start,
             self.n_iter_,
             source,
@@ -569,9 +613,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _read_target(
-        self, rows: Batches, bounds: Floats
-    ) -> tuple[NDArray[Any], Classes]:
+    def _read_target(self, rows: Batches, bounds: Floats) -> tuple[Integers, Classes]:
         """Return the class of each row as an index, and the declared classes."""
         classes = Classes(rows, self.classes)
         if self.monotonic_cst is not None and len(classes.values) > 2:
@@ -582,20 +624,13 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         return classes.codes(rows.table.columns[-1]), classes
 
     def _start(
-        self,
-        targets: NDArray[Any],
-        target: Any,
-        budget: PrivacyBudget,
-        source: ByteSource,
+        self, rows: CodedRows[Classes], mu_squared: Fraction, source: ByteSource
     ) -> Start:
-        """Start with the logits of the noisy proportions of classes, from a fraction of the budget.
-
-        `targets` has the class of each row as an index, and `target` the declared classes.
-        """
-        n_classes = len(target.values)
+        """Start with the logits of the noisy proportions of classes, from a fraction of the budget."""
+        n_classes = len(rows.classes.values)
         # A record is in one class, so it changes the counts by 1 in L2 norm.
-        noise = Noise.gaussian(budget.mu_squared * START_FRACTION)
-        counts = np.bincount(targets, minlength=n_classes)
+        noise = Noise.gaussian(mu_squared * PARTS.start)
+        counts = np.bincount(rows.targets, minlength=n_classes)
         noisy_counts = noise.add_floats(source, counts)
         error = to_float(noise.std) * math.sqrt(n_classes)
         warn_of_few_rows(noisy_counts.sum(), error)
@@ -613,15 +648,14 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
             response=logits,
             response_variance=float(variances.sum() / len(logits)),
             residuals=ClassResiduals(n_classes),
-            bound_noise=None,
-            gain_mu_squared=None,
-            mu_squared=budget.mu_squared - noise.amount,
+            mu_squared=mu_squared,
+            parts=PARTS,
         )
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[CodedRows[Classes]], source: ByteSource) -> None:
         """Fit the functions of columns, set the classes, and add the target to `domain_`."""
         super()._release(plan, source)
-        *_, classes = plan.exact
+        classes = plan.exact.classes
         self.classes_ = classes.values
         name = classes.domain.columns[0]
         self.domain_ |= {name: classes.attribute}
@@ -791,12 +825,12 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         return parse_all_ends(self.bounds, self.target_bounds, names)
 
     def _plan_search(
-        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+        self, names: Sequence[Any], bounds: Floats, budget: PrivacyBudget
     ) -> LimitSearch | None:
         """Plan the search of open ends, and of limits of the target, the last column, within its bounds."""
         # Features have narrow cells between wide bounds, too. The first noise is proportional to
         # the width of the target; a class of 0 and 1 is as wide as its bounds.
-        is_searched = np.isinf(bounds).any(axis=1)
+        is_searched = np.array(np.isinf(bounds).any(axis=1))
         part = OPEN_PART * int(is_searched.sum()) / len(names)
         if is_searched[-1]:
             part = max(part, OPEN_TARGET_PART)
@@ -809,26 +843,20 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
             tuple(names), bounds, is_searched, True, budget * part, budget * (1 - part)
         )
 
-    def _read_target(
-        self, rows: Batches, bounds: Floats
-    ) -> tuple[NDArray[Any], Floats]:
-        """Return the target of each row, see `round_target`, and its bounds."""
+    def _read_target(self, rows: Batches, bounds: Floats) -> tuple[Integers, None]:
+        """Return the target of rows, from -`TARGET_UNIT` at its lower to `TARGET_UNIT` at its upper bound."""
+        (numbers,) = to_float_columns(rows.target.table)
         # The target is the last of the columns with bounds.
-        return round_target(rows.target.table, bounds[-1]), bounds[-1]
+        positions = to_grid(numbers, *bounds[-1]) * (TARGET_UNIT / GRID)
+        return np.rint(positions).astype(np.int64), None
 
     def _start(
-        self,
-        targets: NDArray[Any],
-        target: Any,
-        budget: PrivacyBudget,
-        source: ByteSource,
+        self, rows: CodedRows[None], mu_squared: Fraction, source: ByteSource
     ) -> Start:
-        """Start with the noisy mean of the target, and reserve a part of the budget for bounds of residuals.
-
-        `targets` are from -`TARGET_UNIT` to `TARGET_UNIT` between the bounds `target`.
-        """
+        """Start with the noisy mean of the target."""
+        targets = rows.targets
         # A record adds 1 to the number of rows, and at most `TARGET_UNIT` to the sum.
-        part = budget.mu_squared * START_FRACTION / 2
+        part = mu_squared * PARTS.start / 2
         noise_of_rows = Noise.gaussian(part)
         noise_of_sum = Noise.gaussian(part, TARGET_UNIT**2)
         noisy_rows = to_float(*noise_of_rows.add(source, [len(targets)]))
@@ -841,30 +869,19 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         # At a bound with many targets, residuals of exactly 0 would determine their bound.
         farthest = max(1.0 - error / n_noisy_rows, 0.0)
         mean = np.clip(noisy_sum / n_noisy_rows, -farthest, farthest)
-        # For counts of residuals by size, from which their bound is chosen: up to 12 % of the
-        # budget, so that the noise of each of them is at most an eighth of the rows.
-        wanted = 64 * len(BOUND_EPOCHS) * START_FRACTION / 2
-        wanted *= Fraction(min(error / n_noisy_rows, 1.0)) ** 2
-        bound_part = budget.mu_squared * min(
-            max(wanted, Fraction(3, 100)), Fraction(12, 100)
-        )
-        # With half of it, twice as many warnings are of models that explain a tenth or more.
-        gain_part = budget.mu_squared * Fraction(4, 100)
         return Start(
             n_rows=n_noisy_rows,
             response=np.array([mean]),
             response_variance=2 * (error / n_noisy_rows) ** 2,
             residuals=NumberResiduals(2 * TARGET_UNIT),
-            bound_noise=Noise.gaussian(bound_part / len(BOUND_EPOCHS)),
-            gain_mu_squared=gain_part,
-            mu_squared=budget.mu_squared - 2 * part - bound_part - gain_part,
+            mu_squared=mu_squared,
+            parts=divide_budget(error / n_noisy_rows),
         )
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
+    def _release(self, plan: Plan[CodedRows[None]], source: ByteSource) -> None:
         """Fit the functions of columns, and convert them from half widths of the target bounds to its unit."""
         super()._release(plan, source)
-        *_, target_bounds = plan.exact
-        low, high = target_bounds.tolist()
+        low, high = self.bounds_[-1].tolist()
         # Responses are from -1 at the lower bound to 1 at the upper one.
         half_width = high / 2 - low / 2
         self.shapes_ = [half_width * values for values in self.shapes_]
@@ -894,10 +911,3 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         # The bounds of the target are the last.
         low, high = self.bounds_[-1]
         return np.clip(response, low, high)
-
-
-def round_target(target: Table, bounds: Floats) -> Integers:
-    """Round a target to integers, from -`TARGET_UNIT` at its lower to `TARGET_UNIT` at its upper bound; (n_rows,)."""
-    (numbers,) = to_float_columns(target)
-    positions = to_grid(numbers, *bounds) * (TARGET_UNIT / GRID)
-    return np.rint(positions).astype(np.int64)
