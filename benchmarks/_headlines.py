@@ -4,12 +4,14 @@
 
 `docs/benchmarks/findings.toml` has the headlines and, as `code`, the files and folders of their methods. Rows are
 outdated if code other than docstrings and comments differs from the commit of the rows. The exit status is 1 if a
-headline is not printed.
+headline is not printed, or if a call of `waits.py` is slower than at the release before, and no item of the changelog
+with the word "slower" names it.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import re
 import subprocess
 import sys
@@ -26,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FINDINGS = ROOT / "docs" / "benchmarks" / "findings.toml"
 # The AUC of models of synthetic rows of one table varies by 0.05 between seeds.
 MIN_SEEDS = 4
+MAX_SLOWDOWN = 1.2  # Ratio to the CPU time of the release before.
 
 
 def read_findings() -> dict[str, dict[str, Any]]:
@@ -142,6 +145,20 @@ def write_headline(rows: pd.DataFrame, page: dict[str, Any]) -> str:
     )
 
 
+def list_slower(rows: pd.DataFrame, news: str) -> list[str]:
+    """List the methods that are slower than before on a table, without an item of the news that says so."""
+    times = (
+        rows[rows["metric"] == "seconds"].groupby(["table", "method"])["value"].min()
+    )
+    items = " ".join(item for item in news.split("\n- ") if "slower" in item)
+    slower = {
+        method
+        for (table, method), seconds in times.items()
+        if seconds > MAX_SLOWDOWN * times.get((table, f"{method}, before"), math.inf)
+    }
+    return sorted(method for method in slower if method not in " ".join(items.split()))
+
+
 def main() -> int:
     """Print the headline of each page; return whether one is missing."""
     status = 0
@@ -149,7 +166,11 @@ def main() -> int:
         headline = write_headline(read_results(name), page)
         print(f"{name}: {headline}\n")
         status |= not headline.startswith("**")
-    return status
+    _, news, *_ = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")
+    slower = list_slower(read_results("waits"), news)
+    if slower:
+        print(f"CHANGELOG.md must name what is slower: {', '.join(slower)}.")
+    return status or bool(slower)
 
 
 if __name__ == "__main__":

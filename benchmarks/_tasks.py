@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,3 +54,32 @@ def measure_seconds(call: Callable[[], object]) -> float:
     start = time.process_time()
     call()
     return time.process_time() - start
+
+
+# Prints the largest memory since the start of a program, on Linux, at its end. `ru_maxrss` includes the memory of the
+# process that started it.
+PRINT_MEMORY = """\
+import atexit, re
+from pathlib import Path
+def print_memory():
+    status = Path("/proc/self/status").read_text()
+    print(re.search(r"^VmHWM:\\s+(\\d+) kB$", status, re.MULTILINE)[1])
+atexit.register(print_memory)
+"""
+
+
+def measure_process(code: str, *arguments: str) -> tuple[float, float]:
+    """Run code in a new process; return its CPU time and its largest memory in megabytes."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PRINT_MEMORY + code, *arguments],
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"a process failed: {code}")
+    return usage.ru_utime + usage.ru_stime, int(output.split()[-1]) / 1024

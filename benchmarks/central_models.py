@@ -14,9 +14,6 @@ and bounds are inferred from its errors.
 scikit-learn's models do not depend on epsilon, so they are separate tasks. Peers are DP-EBM
 of interpret-core, and diffprivlib in a separate environment (see `_peers.py`). Both treat
 the number of rows as public.
-
-The task "speed" compares the CPU time of `fit` with scikit-learn, in turns, and the task "speed of wide tables" the
-time of linear models without a delta, whose noise is drawn for the products of all pairs of columns.
 """
 
 from __future__ import annotations
@@ -45,16 +42,14 @@ from _tables import (
     encode_column,
     load_published,
 )
-from _tasks import Task, keep_scores, list_seeds, measure_coverage, time_in_turns
+from _tasks import Task, keep_scores, list_seeds, measure_coverage
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
 from sklearn.feature_selection import f_classif
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -703,63 +698,6 @@ COEFFICIENT_METHODS: dict[str, Callable[..., Any]] = {
     "OpenDP, Theil-Sen": fit_theil_sen,
 }
 
-# Speed of `fit`, compared with scikit-learn
-
-
-def normal_rows(n: int = 300_000) -> tuple[Numbers, NDArray[np.int64]]:
-    """Twenty normal columns, and a class that depends on two of them."""
-    rng = np.random.default_rng(0)
-    columns = rng.normal(size=(n, 20))
-    return columns, (columns[:, 0] + columns[:, 1] + rng.normal(size=n) > 0).astype(int)
-
-
-def speed_tables(quick: bool) -> dict[str, Callable[[], Any]]:
-    if quick:
-        return {"normal": partial(normal_rows, N_QUICK_ROWS)}
-    return {"normal, 300,000 rows": normal_rows}
-
-
-def wide_rows(n_columns: int, n: int = 20_000) -> tuple[Numbers, Numbers]:
-    """Draw normal columns, and a linear target."""
-    rng = np.random.default_rng(0)
-    columns = rng.normal(size=(n, n_columns))
-    noise = rng.normal(size=n)
-    return columns, columns @ np.linspace(-1, 1, n_columns) / n_columns**0.5 + noise
-
-
-def wide_tables(quick: bool) -> dict[str, Callable[[], Any]]:
-    if quick:
-        return {"20 columns": partial(wide_rows, 20, N_QUICK_ROWS)}
-    return {f"{size} columns": partial(wide_rows, size) for size in (20, 50, 64, 80)}
-
-
-def compare_speed(table: Any, epsilon: float, seed: int, name: str) -> dict[str, float]:
-    """Return the CPU time of `fit`, and its ratio to the time of scikit-learn."""
-    import skdp
-
-    own = getattr(skdp, name)(epsilon, random_state=seed, bounds=(-5, 5))
-    own.set_params(**SPEED_OPTIONS.get(name, {}))
-    rival = (PUBLIC_ESTIMATORS | WIDE_ESTIMATORS)[name]
-    seconds, ratio = time_in_turns(
-        lambda: own.fit(*table), lambda: rival.fit(*table), turns=5
-    )
-    return {"milliseconds": 1000 * seconds, "relative_time": ratio}
-
-
-SPEED_OPTIONS: dict[str, dict[str, Any]] = {
-    "DPPCA": {"n_components": 5},
-    "DPLogisticRegression": {"classes": [0, 1]},
-    "DPLinearRegression": {"target_bounds": (-8, 8)},
-    "DPRidge": {"target_bounds": (-8, 8)},
-}
-PUBLIC_ESTIMATORS = {
-    "DPPCA": PCA(5),
-    "DPSimpleImputer": SimpleImputer(),
-    "DPStandardScaler": StandardScaler(),
-    "DPLogisticRegression": LogisticRegression(),
-}
-WIDE_ESTIMATORS = {"DPLinearRegression": LinearRegression(), "DPRidge": Ridge()}
-
 PRIVATE_EPSILONS = (0.5, 0.1, 1.0, 4.0)
 TASKS = {
     "classification": Task(
@@ -805,20 +743,6 @@ TASKS = {
         keep_scores,
         epsilons=(1.0, 0.5, 2.0, 5.0),
         n_seeds=4,
-    ),
-    "speed": Task(
-        speed_tables,
-        {name: partial(compare_speed, name=name) for name in PUBLIC_ESTIMATORS},
-        keep_scores,
-        epsilons=(1.0,),
-        n_seeds=5,
-    ),
-    "speed of wide tables": Task(
-        wide_tables,
-        {name: partial(compare_speed, name=name) for name in WIDE_ESTIMATORS},
-        keep_scores,
-        epsilons=(1.0,),
-        n_seeds=5,
     ),
     "classification without privacy": Task(
         classification_tables, PUBLIC_MODELS, score_classes, (math.inf,), 2

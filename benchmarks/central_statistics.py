@@ -11,9 +11,6 @@ in a separate table. Peers are OpenDP, and diffprivlib in a separate environment
 `_peers.py`), which treats the number of rows as public. OpenDP's means are the documented
 transformations clamp, sum and count with Laplace noise: each column is shifted by the middle
 of its bounds, which halves the sensitivity, and one count serves all columns.
-
-The tasks of speed compare CPU times with pandas and scikit-learn, in turns: of the discovery of a domain, and of
-quantiles of a million rows.
 """
 
 from __future__ import annotations
@@ -35,11 +32,9 @@ from _tables import (
     load_published,
     postcodes,
 )
-from _tasks import Task, keep_scores, list_seeds, time_in_turns
+from _tasks import Task, keep_scores, list_seeds
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import KBinsDiscretizer, QuantileTransformer, RobustScaler
 
 from skdp import Domain, Interval
 
@@ -768,113 +763,6 @@ def square_errors(found: pd.Series, values: pd.Series) -> float:
     return float(np.mean((found - counts) ** 2))
 
 
-# Speed of the discovery of a domain
-
-
-def speed_tables(quick: bool) -> dict[str, Callable[[], pd.DataFrame]]:
-    if quick:
-        return {"Adult": lambda: adult().train[:N_QUICK_ROWS]}
-    return {
-        "Adult x 10": lambda: pd.concat([adult().train] * 10, ignore_index=True),
-    }
-
-
-def compare_speed(
-    table: pd.DataFrame, epsilon: float, seed: int, dtype: str
-) -> dict[str, float]:
-    """Return the CPU time of the discovery of a domain, and its ratio to a description by pandas."""
-    from skdp import discover_domain
-
-    texts = table.columns.difference(table.select_dtypes("number").columns)
-    table = table.astype(dict.fromkeys(texts, dtype))
-    options = {"epsilon": epsilon, "delta": DELTA, "random_state": seed}
-    return time_fits(
-        lambda: discover_domain(table, **options),
-        lambda: table.describe(include="all"),
-    )
-
-
-# Speed of quantiles
-
-
-def quantile_tables(quick: bool) -> dict[str, Callable[[], pd.DataFrame]]:
-    if quick:
-        return {"normal": partial(normal_groups, N_QUICK_ROWS, 20)}
-    return {
-        "1,000,000 rows, 20 groups": partial(normal_groups, 1_000_000, 20),
-        "100,000 rows, 1,000 groups": partial(normal_groups, 100_000, 1_000),
-    }
-
-
-def normal_groups(n: int, n_groups: int) -> pd.DataFrame:
-    """Draw three normal columns, and groups of about the same size."""
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(n, 3)).clip(-4, 4), columns=list("abc"))
-    names = [f"g{index}" for index in range(n_groups)]
-    codes = rng.integers(0, n_groups, n)
-    return table.assign(group=pd.Categorical.from_codes(codes, names))
-
-
-def compare_preprocessing(
-    table: pd.DataFrame, epsilon: float, seed: int, own: str, rival: Any
-) -> dict[str, float]:
-    """Return the CPU time of `fit` on three columns, and its ratio to the time of scikit-learn."""
-    import skdp
-
-    columns = table[list("abc")]
-    estimator = getattr(skdp, own)(epsilon, bounds=(-4.0, 4.0), random_state=seed)
-    if own == "DPSimpleImputer":
-        estimator.set_params(strategy="median")
-    return time_fits(lambda: estimator.fit(columns), lambda: rival.fit(columns))
-
-
-def compare_medians(
-    table: pd.DataFrame, epsilon: float, seed: int, *, intervals: bool
-) -> dict[str, float]:
-    """Return the CPU time of the medians of one column by group, and its ratio to the time of pandas."""
-    from skdp import DPGroupBy
-
-    rows = table[["group", "a"]]
-    groups = DPGroupBy(
-        epsilon,
-        by="group",
-        keys={"group": list(rows["group"].cat.categories)},
-        bounds={"a": (-4.0, 4.0)},
-        statistics=["median"],
-        intervals=intervals,
-        random_state=seed,
-    )
-    return time_fits(
-        lambda: groups.fit(rows),
-        lambda: rows.groupby("group", observed=True)["a"].median(),
-    )
-
-
-def time_fits(
-    own: Callable[[], object], rival: Callable[[], object]
-) -> dict[str, float]:
-    """Return the CPU time of a call, and its ratio to the time of the reference."""
-    seconds, ratio = time_in_turns(own, rival, turns=5)
-    return {"milliseconds": 1000 * seconds, "relative_time": ratio}
-
-
-SCALERS = {
-    "DPRobustScaler": RobustScaler(),
-    "DPQuantileTransformer": QuantileTransformer(subsample=None),
-    "DPKBinsDiscretizer": KBinsDiscretizer(
-        5, quantile_method="averaged_inverted_cdf", subsample=None
-    ),
-    "DPSimpleImputer": SimpleImputer(strategy="median"),
-}
-QUANTILE_SPEEDS = {
-    name: partial(compare_preprocessing, own=name, rival=rival)
-    for name, rival in SCALERS.items()
-}
-QUANTILE_SPEEDS |= {
-    "median by group": partial(compare_medians, intervals=True),
-    "median by group, no intervals": partial(compare_medians, intervals=False),
-}
-
 COUNT_METHODS = {
     "DPHistogram, one column": release_bins,
     "DPHistogram, two columns": release_cells,
@@ -916,18 +804,5 @@ TASKS = {
         keep_scores,
         epsilons=(1.0,),
         n_seeds=3,
-    ),
-    "speed of discovery": Task(
-        speed_tables,
-        {
-            f"discover_domain, {dtype}": partial(compare_speed, dtype=dtype)
-            for dtype in ("category", "str", "object")
-        },
-        keep_scores,
-        epsilons=(1.0,),
-        n_seeds=5,
-    ),
-    "speed of quantiles": Task(
-        quantile_tables, QUANTILE_SPEEDS, keep_scores, epsilons=(1.0,), n_seeds=5
     ),
 }

@@ -1,10 +1,8 @@
-"""CPU time of tallies, privatization, histograms and synthesizers of files, compared with queries of the engine.
+"""CPU time of tallies, privatization and histograms of files, compared with queries of the engine.
 
 `seconds_of_engine` is the shortest CPU time of all threads in three runs, which alternate with runs of the engine.
 `relative_time` is this time divided by the time of the engine: a GROUP BY of the same column for tallies and
-histograms, and reading and writing the file unchanged for privatization. CSV files of three columns are compared with
-pandas, and synthesizers of five columns with the GROUP BY queries of their ten pairs in DuckDB. The name of a table is
-its number of rows.
+histograms, and reading and writing the file unchanged for privatization. The name of a table is its number of rows.
 
 The task "databases" has tables of SQLite and DuckDB, read through Ibis. `relative_time` compares SQLite with its own
 GROUP BY, DuckDB with the same estimator of the relation, whose rows are read, and the synthesizer with DuckDB.
@@ -17,18 +15,11 @@ column for estimates, tallies and histograms, of each pair of columns in DuckDB 
 columns for privatization. `peak_megabytes` and `peak_megabytes_of_query` are the largest memory of both processes on
 Linux. The command `synthesize` also writes as many synthetic rows, and "discovery" is `discover_domain` of five columns
 of text, compared with a GROUP BY of each.
-
-The task "groups" has statistics of groups of tables in memory, of 1 million rows, and of 100,000 rows for "medians of
-1,000 groups". `relative_time` compares them with the same statistics of pandas, without privacy.
 """
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable
@@ -38,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _tasks import Task, keep_scores, time_in_turns
+from _tasks import Task, keep_scores, measure_process, time_in_turns
 
 LABELS = ["never", "sometimes", "often", "always"]
 COLUMNS = ["smokes", "drinks", "gambles"]
@@ -47,7 +38,7 @@ ENGINES = ("pyarrow", "duckdb", "polars", "dask")
 
 
 class Folder:
-    """Temporary folder with files of one, three and five columns; it is deleted with this object."""
+    """Temporary folder with files of one and three columns; it is deleted with this object."""
 
     def __init__(self, n_rows: int) -> None:
         import pyarrow
@@ -57,21 +48,14 @@ class Folder:
         weakref.finalize(self, shutil.rmtree, folder)
         self.path = folder / "rows.parquet"
         self.column = folder / "column.parquet"
-        self.five_columns = folder / "five_columns.parquet"
-        self.csv = folder / "rows.csv"
         self.target = folder / "out"
         rng = np.random.default_rng(0)
         labels = np.array(LABELS)
-        rows = {name: labels[rng.integers(4, size=n_rows)] for name in FIVE_COLUMNS}
+        rows = {name: labels[rng.integers(4, size=n_rows)] for name in COLUMNS}
         table = pyarrow.table(rows)
-        for path, n_columns in (
-            (self.path, 3),
-            (self.column, 1),
-            (self.five_columns, 5),
-        ):
-            part = table.select(FIVE_COLUMNS[:n_columns])
+        for path, n_columns in (self.path, 3), (self.column, 1):
+            part = table.select(COLUMNS[:n_columns])
             pyarrow.parquet.write_table(part, path, row_group_size=1 << 17)
-        table.select(COLUMNS).to_pandas().to_csv(self.csv, index=False)
 
 
 def tables(quick: bool) -> dict[str, Any]:
@@ -213,41 +197,6 @@ def time_histogram(
         return histogram.fit(open_rows(engine, table.column))
 
     return compare_times(count, partial(group_rows, engine, table.column))
-
-
-def time_csv(table: Folder, epsilon: float, seed: int) -> dict[str, float]:
-    """Time the privatization of three columns, from CSV file to CSV file."""
-    import pandas as pd
-
-    from skdp.engines import privatize_file
-
-    encoder = make_encoder(COLUMNS, epsilon)
-    target = table.csv.with_name("out.csv")
-
-    def write() -> None:
-        privatize_file(table.csv, target, encoder)
-        target.unlink()
-
-    def copy() -> None:
-        pd.read_csv(table.csv).to_csv(target, index=False)
-        target.unlink()
-
-    return compare_times(write, copy)
-
-
-def time_synthesizer(
-    engine: str, table: Folder, epsilon: float, seed: int
-) -> dict[str, float]:
-    """Time the fit of a synthesizer of five columns."""
-    from skdp import DPMarginalSynthesizer
-
-    domain = dict.fromkeys(FIVE_COLUMNS, LABELS)
-    synthesizer = DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain)
-
-    def fit() -> object:
-        return synthesizer.fit(open_rows(engine, table.five_columns))
-
-    return compare_times(fit, partial(group_pairs, table.five_columns))
 
 
 # Databases.
@@ -411,17 +360,11 @@ class LargeFile:
         """Run a call in a new process; return its CPU time and its largest memory in megabytes."""
         for name in ("out.parquet", "out.json", "out.csv"):
             (self.folder / name).unlink(missing_ok=True)
-        arguments = [sys.executable, __file__, work, way, str(self.folder)]
-        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise RuntimeError(f"The process of {work}, {way} failed.")
-        memory = float((self.folder / "memory").read_text())
-        return usage.ru_utime + usage.ru_stime, memory
+        code = "import sys; from engines import run_alone; run_alone(*sys.argv[1:])"
+        return measure_process(code, work, way, str(self.folder))
 
 
-def measure_process(
+def compare_processes(
     work: str, way: str, table: LargeFile, epsilon: float, seed: int
 ) -> dict[str, float]:
     """Measure the time and the memory of a call and of plain queries, each in a new process."""
@@ -435,8 +378,9 @@ def measure_process(
     }
 
 
-def run_alone(work: str, way: str, folder: Path) -> None:
+def run_alone(work: str, way: str, path: str) -> None:
     """Run a call, or the plain queries of a call, on the files of a `LargeFile`."""
+    folder = Path(path)
     rows, reports = folder / "rows.parquet", folder / "reports.parquet"
     target = folder / "out.parquet"
     if work.startswith("query of "):
@@ -500,103 +444,12 @@ def run_command(work: str, folder: Path) -> None:
         raise SystemExit(1)
 
 
-# Groups in memory.
-
-
-class Groups:
-    """Rows in memory with texts of skewed and of 20 values, numbers of groups, and amounts."""
-
-    def __init__(self, n_rows: int) -> None:
-        import pandas as pd
-
-        rng = np.random.default_rng(0)
-        shops = np.array([f"shop {number:05d}" for number in range(20_000)])
-        self.frame = pd.DataFrame(
-            {
-                "shop": shops[np.minimum(rng.zipf(1.3, n_rows), len(shops)) - 1],
-                "region": shops[rng.integers(0, 20, n_rows)],
-                "group": rng.integers(0, 10_000, n_rows),
-                "amount": rng.lognormal(3, 1, n_rows),
-            }
-        )
-
-
-def time_groups(
-    by: str,
-    statistics: list[str],
-    n_groups: int,
-    table: Groups,
-    epsilon: float,
-    seed: int,
-) -> dict[str, float]:
-    """Time statistics of declared groups."""
-    from skdp import DPGroupBy
-
-    frame = table.frame[[by, "amount"]]
-    if by == "group":
-        frame = frame[frame["group"] < n_groups]
-        keys: Any = range(n_groups)
-    else:
-        keys = sorted(frame[by].unique())
-    groups = DPGroupBy(
-        epsilon,
-        by=by,
-        keys={by: keys},
-        statistics=statistics,
-        bounds={"amount": (0.0, 10_000.0)},
-        random_state=seed,
-    )
-    return compare_times(
-        partial(groups.fit, frame),
-        lambda: frame.groupby(by)["amount"].agg(statistics),
-    )
-
-
-def time_found_keys(
-    dtype: str, table: Groups, epsilon: float, seed: int
-) -> dict[str, float]:
-    """Time the counts of keys that are found in a column of text of a dtype."""
-    import pyarrow
-
-    from skdp import DPGroupBy
-
-    column = table.frame["shop"].astype("str" if dtype == "dictionary" else dtype)
-    rows: Any = column.to_frame()
-    if dtype == "dictionary":
-        encoded = pyarrow.array(column.tolist()).dictionary_encode()
-        rows = pyarrow.table({"shop": encoded})
-    groups = DPGroupBy(
-        epsilon,
-        delta=1e-6,
-        by="shop",
-        keys="auto",
-        statistics="count",
-        random_state=seed,
-    )
-    return compare_times(partial(groups.fit, rows), column.value_counts)
-
-
-GROUP_METHODS: dict[str, Any] = {
-    f"found keys, {dtype}": partial(time_found_keys, dtype)
-    for dtype in ("object", "str", "dictionary")
-}
-GROUP_METHODS |= {
-    "count and mean of 20 groups": partial(
-        time_groups, "region", ["count", "mean"], 20
-    ),
-    "medians of 1,000 groups": partial(time_groups, "group", ["median"], 1_000),
-    "medians of 10,000 groups": partial(time_groups, "group", ["median"], 10_000),
-}
-
 CALLS = {"tally": time_tally, "privatize": time_privatize, "histogram": time_histogram}
 METHODS = {
     f"{name}, {engine}": partial(call, engine)
     for engine in ENGINES
     for name, call in CALLS.items()
 }
-METHODS["privatize CSV, pandas"] = time_csv
-for engine in ("pyarrow", "duckdb", "polars"):
-    METHODS[f"synthesizer, {engine}"] = partial(time_synthesizer, engine)
 TASKS = {
     "engines": Task(tables, METHODS, keep_scores, (2.0,), 8),
     "databases": Task(
@@ -609,23 +462,13 @@ TASKS = {
         (2.0,),
         1,
     ),
-    "groups": Task(
-        lambda quick: {
-            f"{n_rows:,} rows": partial(Groups, n_rows)
-            for n_rows in ((10_000,) if quick else (1_000_000,))
-        },
-        GROUP_METHODS,
-        keep_scores,
-        (1.0,),
-        4,
-    ),
     "large files": Task(
         lambda quick: {
             f"{n_rows:,} rows": partial(LargeFile, n_rows)
             for n_rows in ((10_000,) if quick else (2_000_000, 20_000_000))
         },
         {
-            f"{work}, {way}": partial(measure_process, work, way)
+            f"{work}, {way}": partial(compare_processes, work, way)
             for work, ways in WAYS.items()
             for way in ways
         },
@@ -634,12 +477,3 @@ TASKS = {
         1,
     ),
 }
-
-if __name__ == "__main__":
-    folder = Path(sys.argv[3])
-    run_alone(sys.argv[1], sys.argv[2], folder)
-    # The largest memory since the start of the program, on Linux. `ru_maxrss` includes the
-    # memory of the process that started it.
-    status = Path("/proc/self/status").read_text()
-    (memory,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
-    (folder / "memory").write_text(f"{int(memory) / 1024:.0f}")

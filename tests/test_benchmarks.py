@@ -41,6 +41,7 @@ SLOW_SCRIPTS = {
     "bound_widths",
     "central_models",
     "central_statistics",
+    "engines",
     "every_interval",
     "fairness",
     "linked",
@@ -48,6 +49,7 @@ SLOW_SCRIPTS = {
     "ordinary_tables",
     "synthesis",
     "synthesis_numbers",
+    "waits",
 }
 
 
@@ -164,6 +166,22 @@ def test_headline_is_not_shown_if_the_code_of_a_method_has_changed_since_its_row
     assert write_headline("method.py", rivals=["ours"]) == "**The error is 0.5 in one run.**"
     first = "0123abcd"
     assert write_headline("method.py").startswith("No headline: the commits")
+
+
+def test_slower_method_must_be_in_an_item_of_the_changelog():
+    seconds = [
+        ("small", "PCA", 1.4),
+        ("small", "PCA", 1.3),
+        ("small", "PCA, before", 1.0),
+        ("large", "scaler", 1.3),
+        ("large", "scaler", 1.1),
+        ("large", "scaler, before", 1.0),
+        ("large", "new", 9.0),
+    ]
+    rows = pd.DataFrame(seconds, columns=["table", "method", "value"]).assign(metric="seconds")
+    list_slower = load_script("_headlines").list_slower
+    assert list_slower(rows, "Unreleased\n\n- PCA finds scales.\n- A scaler is slower.") == ["PCA"]
+    assert list_slower(rows, "Unreleased\n\n- Small tables are slower:\n  `PCA`.") == []
 
 
 def test_code_of_each_headline_is_in_the_repository():
