@@ -20,8 +20,8 @@ environment variable ``SKDP_HIGH_ORDER_DATA`` names: the files ``artificial_char
 ``artificial_characters_test.csv.gz``, from https://github.com/toan-vt/cloud-data-store.
 
 The tables of "many columns" take most of the time and have fewer seeds. Peers are AIM and
-MST of dpmm, in a separate environment (see `_peers.py`), with the same declared values and
-bins.
+MST of dpmm and of Google's dpsynth 0.3.0, in environments of their own (see `_peers.py`), with
+the same declared values and bins.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def wide_tables(quick: bool) -> dict[str, Callable[[], Table]]:
 
 
 def small_tables(quick: bool) -> dict[str, Callable[[], Table]]:
-    """Return published tables on which all peers finish within minutes."""
-    loaders = {} if quick else load_published()
-    return {name: loaders[name] for name in ("COMPAS", "LSAC") if name in loaders}
+    """Return tables on which all peers finish within minutes."""
+    loaders = tables(quick)
+    return {n: loaders[n] for n in ("COMPAS", "LSAC", "parity") if n in loaders}
 
 
 def synthesize_target(table: Table, epsilon: float, seed: int) -> pd.DataFrame:
@@ -83,12 +83,14 @@ def synthesize_target(table: Table, epsilon: float, seed: int) -> pd.DataFrame:
     return synthesize(table, epsilon, seed, target=table.target)
 
 
-def synthesize_peer(table: Table, epsilon: float, seed: int, name: str) -> pd.DataFrame:
-    """Draw synthetic rows with dpmm."""
+def synthesize_peer(
+    table: Table, epsilon: float, seed: int, name: str, library: str
+) -> pd.DataFrame:
+    """Draw synthetic rows with a mechanism of another library."""
     options = {"epsilon": epsilon, "delta": DELTA, "seed": seed, "name": name}
     codes = np.column_stack([table.codes[name] for name in table.columns])
     sizes = np.array([table.sizes[name] for name in table.columns])
-    drawn = run_peer("dpmm", {"codes": codes, "sizes": sizes}, **options)
+    drawn = run_peer(library, {"codes": codes, "sizes": sizes}, **options)
     return table.decode(drawn["codes"])
 
 
@@ -320,7 +322,9 @@ def score_target(
 
 METHODS = {"auto": synthesize, "auto, target": synthesize_target}
 PEERS = {"auto": synthesize} | {
-    f"{name} of dpmm": partial(synthesize_peer, name=name) for name in ("MST", "AIM")
+    f"{name} of {library}": partial(synthesize_peer, name=name, library=library)
+    for library in ("dpmm", "dpsynth")
+    for name in ("MST", "AIM")
 }
 
 
@@ -362,7 +366,7 @@ def measure_distance(
 TASKS = {
     "synthesis": Task(tables, METHODS, score, (1.0, 0.1, 10.0), 4),
     "many columns": Task(wide_tables, METHODS, score, (1.0, 10.0), 3),
-    "peers": Task(small_tables, PEERS, score, (1.0,), 1),
+    "peers": Task(small_tables, PEERS, score, (1.0,), 4),
     "rules": Task(rule_tables, METHODS, score_rule, (1.0, 0.5, 10.0), 3),
     "rules, other seeds": Task(other_rule_tables, METHODS, score_rule, (1.0,), 1),
     "rules, peers": Task(small_rule_tables, PEERS, score_rule, (1.0,), 1),
