@@ -129,8 +129,14 @@ def entropy_model(sizes, measured):
     The measured marginals are pairs. Their penalties are read from the fit.
     """
     factors = []
+    plan_sweep = _estimation._plan_sweep
+
+    def record(tree, masks, found, columns):
+        factors.append((found, columns))
+        return plan_sweep(tree, masks, found, columns)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_estimation, "_sweep", lambda tables, masks, found, columns: factors.append((found, columns)))
+        patch.setattr(_estimation, "_plan_sweep", record)
         fit(sizes, measured)
     factors, columns = factors[0]
     table = functools.reduce(np.multiply.outer, columns)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from scipy.special import wrightomega
 
-from skdp._arrays import Floats, Mask
+from skdp._arrays import Floats, Indices, Mask
 from skdp.synthesis.model._graphical_model import CliqueTables, GraphicalModel
 from skdp.synthesis.model._junction_tree import JunctionTree
 from skdp.synthesis.model._tables import (
@@ -26,8 +26,8 @@ from skdp.synthesis.model._tables import (
     merge_marginals,
     n_cells_of,
     project,
-    repeat_groups,
     scale,
+    shape_of,
     sum_value_groups,
 )
 
@@ -42,6 +42,9 @@ N_COLUMN_SWEEPS = 2
 MIN_STD_ERROR, MIN_RESIDUAL_UNIT = 0.05, 0.5
 """Standard error below which counts do not get more weight, and smallest unit of residuals, in records."""
 
+MAX_JOINED_CELLS = 1 << 10
+"""Largest number of cells of a marginal in which fits of fewer columns are done together."""
+
 N_SCORING_STEPS = 5
 
 MIN_CELLS_PER_COUNT = 4
@@ -55,6 +58,12 @@ MIN_CELL = 1e-60
 
 Masks = Sequence[tuple[Clique, Mask]]
 """Columns with a constraint, and an array that is True for each of their impossible cells."""
+
+Fit = Callable[..., None]
+"""A function that scales a flat table in place."""
+
+_Target = tuple[Clique, ValueGroups | None, Fit]
+"""Columns, the groups of their values, and a fit that gets the cell of these columns of each cell of a table."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +151,14 @@ def fit_model(
     tables = CliqueTables.from_columns(tree, columns)
     n_sweeps = 0
     residual = math.inf
+    fits = _plan_sweep(tree, refined.masks, factors, columns)
     while residual > MAX_RESIDUAL and n_sweeps < MAX_SWEEPS:
-        _sweep(tables, refined.masks, factors, columns)
+        _sweep(tables, fits)
         residual = _measure_residual(factors)
         n_sweeps += 1
+    fits = _plan_sweep(tree, (), (), columns)
     for _ in range(N_COLUMN_SWEEPS):
-        _sweep(tables, (), (), columns)
+        _sweep(tables, fits)
     residuals: dict[Clique, float] = {}
     for factor in factors:
         largest = max(factor.residual, residuals.get(factor.clique, 0.0))
@@ -156,28 +167,87 @@ def fit_model(
     return model, n_sweeps
 
 
-def _sweep(
-    tables: CliqueTables,
+def _plan_sweep(
+    tree: JunctionTree,
     masks: Masks,
     factors: Iterable[_Factor],
     columns: Sequence[Floats],
-) -> None:
-    """Visit all cliques: exclude impossible cells, and fit the factors and the proportions `columns` of each clique."""
-    factors_of_clique: dict[int, list[_Factor]] = {}
+) -> list[list[tuple[Clique, list[Fit]]]]:
+    """List the fits of each clique: impossible cells, then factors, then the proportions `columns` of columns.
+
+    Fits of few columns are listed with the columns of a marginal, in which they are done together.
+    """
+    targets: list[list[_Target]] = [[] for _ in tree.cliques]
+    for masked, is_impossible in masks:
+        exclude = partial(_multiply, weights=np.where(is_impossible, 0.0, 1.0).ravel())
+        targets[tree.find_measured(masked)].append((masked, None, exclude))
     for factor in factors:
-        index = tables.tree.find_measured(factor.columns)
-        factors_of_clique.setdefault(index, []).append(factor)
+        target = factor.columns, factor.groups, factor.fit
+        targets[tree.find_measured(factor.columns)].append(target)
+    for own, clique in zip(targets, tree.cliques, strict=True):
+        for column in clique:
+            fit = partial(_fit_column, goal=columns[column])
+            own.append(((column,), None, fit))
+    return [_join_fits(own, tree.sizes) for own in targets]
+
+
+def _join_fits(
+    targets: Sequence[_Target], sizes: Sequence[int]
+) -> list[tuple[Clique, list[Fit]]]:
+    """Join fits whose columns have few cells together; return the columns of each marginal, and its fits."""
+    joined = []
+    while targets:
+        union = set(targets[0][0])
+        for own, _, _ in targets:
+            if n_cells_of(union.union(own), sizes) <= MAX_JOINED_CELLS:
+                union.update(own)
+        columns = tuple(sorted(union))
+        fits = []
+        for own, groups, fit in targets:
+            if union.issuperset(own):
+                cells = _find_cells(own, groups, columns, sizes)
+                fits.append(partial(fit, cells=cells))
+        joined.append((columns, fits))
+        targets = [target for target in targets if not union.issuperset(target[0])]
+    return joined
+
+
+def _find_cells(
+    columns: Clique, groups: ValueGroups | None, onto: Clique, sizes: Sequence[int]
+) -> Indices:
+    """Return the number of the cell of `columns`, by groups of their values, of each cell of the columns `onto`."""
+    cells = np.zeros(shape_of(onto, sizes), np.intp)
+    for column, members in zip(columns, groups or [None] * len(columns), strict=True):
+        members = np.arange(sizes[column]) if members is None else members
+        cells *= int(members.max()) + 1
+        cells += expand(members, (column,), onto)
+    return cells.ravel()
+
+
+def _sweep(
+    tables: CliqueTables, fits: Sequence[Sequence[tuple[Clique, Sequence[Fit]]]]
+) -> None:
+    """Visit all cliques, and do the fits of each."""
     for index in tables.visit():
         table, clique = tables.tables[index], tables.tree.cliques[index]
-        for masked, is_impossible in masks:
-            if tables.tree.find_measured(masked) == index:
-                scale(table, np.where(is_impossible, 0.0, 1.0), masked, clique)
-        for factor in factors_of_clique.get(index, ()):
-            factor.fit(table, clique)
-        for column in clique:
-            proportions = project(table, clique, (column,))
-            ratio = divide(columns[column], proportions)
-            scale(table, ratio, (column,), clique)
+        for columns, joined in fits[index]:
+            # A factor of some columns has the same effect on their marginal.
+            before = project(table, clique, columns)
+            marginal = before.flatten()
+            for fit in joined:
+                fit(marginal)
+            ratio = divide(marginal.reshape(before.shape), before)
+            scale(table, ratio, columns, clique)
+
+
+def _multiply(table: Floats, cells: Indices, weights: Floats) -> None:
+    """Multiply a table by a weight of each of its `cells`, in place."""
+    table *= weights[cells]
+
+
+def _fit_column(table: Floats, cells: Indices, goal: Floats) -> None:
+    """Scale a table such that a column has the proportions `goal`, in place; `cells` has its value of each cell."""
+    _multiply(table, cells, divide(goal, np.bincount(cells, table, goal.size)))
 
 
 def _measure_residual(factors: Sequence[_Factor]) -> float:
@@ -308,47 +378,50 @@ class _Factor:
     ) -> None:
         """Start with a factor of 1, given the target of the proportions of all cells; `unit` is of the residual."""
         self.clique = self.columns = marginal.clique
+        self.groups = marginal.groups
         self.n_counts = target.size
         self.residual = math.inf
-        self._groups = marginal.groups
         self._target = target
         self._penalty = penalty
         self._unit = unit
-        self._logs = np.zeros(target.shape)
+        self._logs = np.zeros(target.size)
 
     def refine(self, columns: Clique) -> None:
         """Replace the groups of values by columns of the model, in the order of the axes of the target."""
         self._target = np.transpose(self._target, np.argsort(columns))
-        self._logs = np.zeros(self._target.shape)
-        self._groups = None
+        self.groups = None
         self.columns = tuple(sorted(columns))
 
-    def fit(self, table: Floats, clique: Clique) -> None:
-        """Scale the table of a clique, with axes `clique`, such that it is optimal for this factor, in place."""
-        proportions = project(table, clique, self.columns)
-        proportions = sum_value_groups(proportions, self._groups)
+    def fit(self, table: Floats, cells: Indices) -> None:
+        """Scale a flat table such that it is optimal for this factor, in place.
+
+        `cells` has the cell of the factor of each cell of the table.
+        """
+        proportions = np.bincount(cells, table, self.n_counts)
         is_possible = proportions > 0
         # At the optimum, proportions + penalty * logs = target. The new proportions q are
         # proportions * exp(new logs - logs), so that q + penalty * log(q) is known, and
         # the Wright omega function returns q / penalty.
-        goal = self._target - self._penalty * self._logs
+        target = self._target.ravel()
+        goal = target - self._penalty * self._logs
         gradient = np.where(is_possible, proportions - goal, 0.0)
-        self.residual = float(np.sqrt(np.mean(gradient**2))) / self._unit
+        self.residual = math.sqrt(gradient @ gradient / gradient.size) / self._unit
         with np.errstate(divide="ignore"):
             logs = np.log(proportions / self._penalty)
         fitted = self._penalty * wrightomega(goal / self._penalty + logs)
         fitted = np.where(is_possible, np.maximum(fitted, MIN_CELL), 0.0)
-        if fitted.any():
-            logs = np.where(is_possible, self._target - fitted, 0.0) / self._penalty
-            self._logs = _remove_main_effects(logs)
-            ratio = divide(fitted, proportions) / fitted.sum()
-            scale(table, repeat_groups(ratio, self._groups), self.columns, clique)
+        if (total := float(fitted.sum())) > 0:
+            logs = np.where(is_possible, target - fitted, 0.0) / self._penalty
+            logs = _remove_main_effects(logs.reshape(self._target.shape))
+            self._logs = logs.ravel()
+            _multiply(table, cells, divide(fitted, proportions) / total)
 
 
 def _remove_main_effects(table: Floats) -> Floats:
     """Subtract the mean and main effects from a table, because the distributions of columns are fixed."""
-    table = table - table.mean()
-    for axis in range(table.ndim):
+    rest = table + (table.ndim - 1) * float(table.sum() / table.size)
+    for axis, size in enumerate(table.shape):
         others = tuple(other for other in range(table.ndim) if other != axis)
-        table = table - table.mean(axis=others, keepdims=True)
-    return table
+        sums = np.add.reduce(table, axis=others, keepdims=True)
+        rest -= sums * (size / table.size)
+    return rest

@@ -121,14 +121,6 @@ def sum_value_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
     return table
 
 
-def repeat_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
-    """Repeat the number of each group for all of its values: the adjoint of `sum_value_groups`."""
-    for axis, group_of_value in enumerate(groups or ()):
-        if group_of_value is not None:
-            table = np.take(table, group_of_value, axis)
-    return table
-
-
 @dataclass(frozen=True, eq=False)
 class Marginal:
     """The noisy counts of all cells of some columns, whose values may be in groups."""
