@@ -114,3 +114,28 @@ def test_frequent_number_is_found_with_much_noise():
     synthesizer = DPMarginalSynthesizer(1, delta=1e-6, domain={"x": Interval(0.0, 1.0)}, random_state=0)
     drawn = synthesizer.fit(pd.DataFrame({"x": amounts})).sample(20_000)["x"]
     assert np.mean(np.abs(drawn - 0.37) < 0.0005) > 0.2
+
+
+SMALLEST = {
+    "date": (date(1900, 1, 1), date(2026, 1, 1)),
+    "datetime": (datetime(1900, 1, 1), datetime(2026, 1, 1)),
+    "real": (-999.0, 100_000.0),
+    "whole": (-999, 100_000),
+}
+
+
+@pytest.mark.parametrize("kind", SMALLEST)
+def test_frequent_number_at_the_lower_bound_is_drawn_exactly(kind):
+    """The records of 1900-01-01, which stands for no date, were spread over the years up to 1910."""
+    low, high = SMALLEST[kind]
+    rng = np.random.default_rng(0)
+    usual = np.datetime64("2010-01-01") + rng.integers(0, 3_000, 5_000)
+    if not isinstance(low, date):
+        usual = rng.lognormal(8, 1, 5_000).clip(0, high).astype(type(low))
+    numbers = pd.Series(usual)
+    smallest = pd.Timestamp(low) if isinstance(low, date) else low
+    numbers[rng.random(5_000) < 0.1] = smallest
+    synthesizer = DPMarginalSynthesizer(1.0, domain={"x": Interval(low, high)}, random_state=0)
+    drawn = synthesizer.fit(pd.DataFrame({"x": numbers})).sample()["x"]
+    assert (drawn == smallest).mean() == pytest.approx((numbers == smallest).mean(), abs=0.01)
+    assert ((drawn > smallest) & (drawn < np.sort(usual)[50])).mean() < 0.03

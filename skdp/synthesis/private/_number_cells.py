@@ -158,14 +158,14 @@ def cut_finely(interval: Interval) -> Interval:
 
 
 def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
-    """Return the edges of at most `MAX_CELLS` cells of equal width, and of the last day, with the declared edges."""
+    """Return the edges of at most `MAX_CELLS` cells of equal width, and of the first and last date, and `declared`."""
     steps, unit = _count_units(declared)
     low, high = int(steps[0]), int(steps[-1])
     n_cells = min(MAX_CELLS, high - low)
     # Integers of Python do not overflow.
     fine = [low + cell * (high - low) // n_cells for cell in range(n_cells)]
-    if declared.dtype == "datetime64[D]":
-        fine.append(high - 1)  # Later dates may have been clipped to the last day.
+    # Many records may have an end, to which others are clipped, or which stands for none.
+    fine += [low + 1, high - 1]
     return np.union1d(declared, np.array(fine).astype(unit).astype(declared.dtype))
 
 
@@ -177,8 +177,8 @@ def _cut_numbers(interval: Interval) -> Floats:
     declared = np.array(interval.edges)
     low, high = float(declared[0]), float(declared[-1])
     unit = np.inf if interval.decimals is None else 10.0**interval.decimals
-    # Many records may have the largest number, to which others are clipped. For real
-    # numbers, `high` adds no edge.
+    # Many records may have the largest or the smallest number, to which others are
+    # clipped. For real numbers, `high` adds no edge.
     last = (np.floor(high * unit) - 0.5) / unit if unit < np.inf else high
     if (high - low) * unit <= MAX_CELLS:
         steps = np.arange(np.ceil(low * unit), np.floor(high * unit)) / unit
@@ -188,7 +188,7 @@ def _cut_numbers(interval: Interval) -> Floats:
     smallest = max(2.0**-16 * (high - low), low, -high)
     growing = np.geomspace(smallest, max(abs(low), abs(high)), 128)
     even = np.linspace(low, high, 129)
-    single = _list_round_numbers(max(-low, high))
+    single = np.append(_list_round_numbers(max(-low, high)), low)
     if high - low <= MAX_CELLS / 2:
         single = np.arange(np.ceil(low), high)
     if unit < np.inf:
