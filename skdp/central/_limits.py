@@ -84,7 +84,7 @@ MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
 class Cells:
     """Cells of distances from a center: equal steps from each power of 2 to the next, on both sides."""
 
-    cells_per_octave: int  # a power of 2
+    cells_per_octave: int  # a power of 2, at most 16
     center: float = 0.0
 
     @property
@@ -92,38 +92,31 @@ class Cells:
         """The number of cells on each side of the cell of the center."""
         return (MAX_POWER - MIN_POWER) * self.cells_per_octave
 
-    def find(self, numbers: Floats) -> Integers:
-        """Return the index of the cell of each number, in ascending order."""
-        with np.errstate(over="ignore"):
-            distances = numbers - self.center
-        # The first bits of a float after its sign: its exponent, which is larger by 1,023, and
-        # the step from this power of 2 to the next.
-        n_bits = 52 - (self.cells_per_octave.bit_length() - 1)
-        steps = np.abs(distances).view(np.int64) >> n_bits
-        steps -= (MIN_POWER + 1023) * self.cells_per_octave - 1
-        np.clip(steps, 0, self.n_side_cells, out=steps)
-        # -1 for a negative distance, in which case the lines negate the steps; `where` takes
-        # forty times as long.
-        sign = distances.view(np.int64) >> 63
-        steps ^= sign
-        steps -= sign
-        return steps + self.n_side_cells
-
     @property
     def zero(self) -> int:
         """The index of the cell of 0."""
-        return int(self.find(np.zeros(1))[0])
+        return int(self.count(np.zeros(1)).argmax())
 
     def count(self, numbers: Floats) -> Integers:
         """Count finite numbers by cell, and last the numbers beyond 0 from the center in the cell of 0."""
-        found = self.find(numbers)
-        counts = np.bincount(found, minlength=2 * self.n_side_cells + 1)
+        with np.errstate(over="ignore"):
+            distances = np.asarray(numbers - self.center, "<f8")
+        # The first 16 bits of a float are its sign, its exponent, which is larger by 1,023, and
+        # the sixteenth of the way from this power of 2 to the next.
+        n_bits = 5 - self.cells_per_octave.bit_length()
+        bins = distances.view("<u2")[3::4] >> n_bits
+        sides = np.bincount(bins, minlength=1 << 16 - n_bits).reshape(2, -1)
+        first = (MIN_POWER + 1023) * self.cells_per_octave
+        last = first + self.n_side_cells - 1
+        sides[:, last] += sides[:, last + 1 :].sum(axis=1)
+        above, below = sides[:, first : last + 1]
         n_beyond = 0
         if self.center:
-            is_beyond = np.signbit(numbers) != (self.center < 0)
-            is_beyond &= (found == self.zero) & (numbers != 0)
-            n_beyond = is_beyond.sum()
-        return np.append(counts, n_beyond)
+            is_beyond = numbers < 0 if self.center > 0 else numbers > 0
+            (zero,) = np.array([-self.center], "<f8").view("<u2")[3:] >> n_bits
+            n_beyond = int(np.count_nonzero(is_beyond & (bins == zero)))
+        near = sides[:, :first].sum()
+        return np.concatenate([below[::-1], [near], above, [n_beyond]])
 
     @property
     def edges(self) -> Floats:
@@ -168,14 +161,24 @@ class Windows:
         # 0 for a window of one cell, which cannot be narrower. One record changes a score by at
         # most 2, and the difference of two scores by at most 4.
         sums = np.append(0, np.cumsum(counts))
-        excess = 2 * (sums[self.stops] - sums[self.starts]) - sums[-1]
-        surplus = np.where(self.is_narrowest, 0, np.maximum(excess, 0))
-        scores = 2 * np.minimum(excess, 0) - surplus
+        excess = sums[self.stops]
+        excess -= sums[self.starts]
+        excess *= 2
+        excess -= sums[-1]
+        scores = 2 * np.minimum(excess, 0)
+        (full,) = np.nonzero(excess > 0)
+        scores[full] = np.where(self.is_narrowest[full], 0, -excess[full])
         # Priors are public: adding log p / rate to a score multiplies the probability by p.
         rate = max(float(budget.choice / (4 * budget.rows)), 2.0**-200)
-        offsets = np.clip(np.rint(self.log_priors / rate), -(2.0**60), 0)
-        window = choose(source, scores + offsets.astype(np.int64), budget, 4)
+        window = choose(source, scores + _divide_priors(self, rate), budget, 4)
         return int(self.starts[window]), int(self.stops[window])
+
+
+@lru_cache(maxsize=64)
+def _divide_priors(windows: Windows, rate: float) -> Integers:
+    """Return the logarithms of the prior probabilities of windows, divided by the rate of a choice."""
+    offsets = np.clip(np.rint(windows.log_priors / rate), -(2.0**60), 0)
+    return offsets.astype(np.int64)
 
 
 @lru_cache(maxsize=64)
@@ -216,6 +219,12 @@ def weigh_octaves(octaves: NDArray[Any], top: int | None) -> Floats:
     below = top - MIN_POWER - np.floor(octaves)
     # Windows may extend beyond the ends, where no number is.
     return np.where(below < 0, 1e-300, 1 / ((abs(below) + 1) * (abs(below) + 2)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _weigh_octave(octave: float, top: int | None) -> float:
+    """Return the logarithm of the prior probability of an octave, see `weigh_octaves`."""
+    return float(np.log(weigh_octaves(np.array(octave), top)))
 
 
 @lru_cache(maxsize=1)
@@ -357,17 +366,24 @@ class LimitSearch:
         The last two counts of a column are the numbers on the other side of 0 in the cell of 0, and the missing values.
         `counts` are the result of `count`.
         """
+        budget = self.budget / len(self._searched)
         starts = []
         for column, cell_counts in zip(self._searched, counts, strict=True):
-            starts.append(self._find_start(rows, column, cell_counts[:-2], source))
+            starts.append(
+                self._find_start(rows, column, cell_counts[:-2], budget, source)
+            )
         exact = self._count_cells(rows, [start.cells for start in starts])
         yield from zip(starts, exact, strict=True)
 
     def _find_start(
-        self, rows: Batches, column: int, counts: Integers, source: ByteSource
+        self,
+        rows: Batches,
+        column: int,
+        counts: Integers,
+        budget: PrivacyBudget,
+        source: ByteSource,
     ) -> Start:
         """Choose a window with about half of the numbers of a column (steps 1 and 2)."""
-        budget = self.budget / len(self._searched)
         ends = self.ends[column]
         top = None
         if np.isfinite(ends).all():
@@ -443,9 +459,11 @@ def _count_cells(
     """Count the numbers of each column by cell, clipped to its ends, and missing values last."""
     counts = []
     for numbers, cut, (low, high) in zip(read(table), cells, ends, strict=True):
-        present = numbers[~np.isnan(numbers)]  # a copy
-        by_cell = cut.count(np.clip(present, low, high, out=present))
-        counts.append(np.append(by_cell, len(numbers) - len(present)))
+        is_missing = np.isnan(numbers)
+        n_missing = np.count_nonzero(is_missing)
+        present = numbers[~is_missing] if n_missing else numbers
+        by_cell = cut.count(np.clip(present, low, high))
+        counts.append(np.append(by_cell, n_missing))
     return counts
 
 
@@ -683,22 +701,23 @@ class Tail:
         """
         sums = np.append(0.0, np.cumsum(self.counts))
         last = start
-        octaves = np.arange(self.counts.size) / self.cells_per_octave
-        distant = 2 * np.log1p(np.abs(octaves - spread_cell / self.cells_per_octave))
-        evidence = FAR_EVIDENCE + np.minimum(
-            distant, -np.log(weigh_octaves(octaves, self.top))
-        )
         for power in range((8 * self.cells_per_octave).bit_length()):
             width = 1 << power
-            thresholds = bound_noise(width, evidence[width - 1 :]) * self.scale
-            clear = np.flatnonzero(sums[width:] - sums[:-width] > thresholds)
-            if clear.size:
-                # Each range is represented by the first cell of its half with most records,
-                # because they may be in it.
-                first, half = int(clear[-1]), max(width // 2, 1)
-                parts = sums[first : first + width + 1]
-                halves = parts[half:] - parts[:-half]
-                last = max(last, first + int(np.argmax(halves)))
+            counts = sums[width:] - sums[:-width]
+            # Few ranges exceed the smallest threshold.
+            (large,) = np.nonzero(
+                counts > bound_noise(width, FAR_EVIDENCE) * self.scale
+            )
+            for first in large[::-1].tolist():
+                evidence = self._find_evidence(first + width - 1, spread_cell)
+                if counts[first] > bound_noise(width, evidence) * self.scale:
+                    # Each range is represented by the first cell of its half with most
+                    # records, because they may be in it.
+                    half = max(width // 2, 1)
+                    parts = sums[first : first + width + 1]
+                    halves = parts[half:] - parts[:-half]
+                    last = max(last, first + int(np.argmax(halves)))
+                    break
         reach = 2 * self.cells_per_octave
         while last >= 0:
             counts = self.counts[last + 1 : last + 1 + reach]
@@ -707,6 +726,12 @@ class Tail:
                 return last
             last += 1 + int(np.flatnonzero(near)[-1])
         return last
+
+    def _find_evidence(self, cell: int, spread_cell: int) -> float:
+        """Return the threshold of the number of records in ranges that end at a cell, see `FAR_EVIDENCE`."""
+        distance = abs(cell - spread_cell) / self.cells_per_octave
+        log_prior = _weigh_octave(cell / self.cells_per_octave, self.top)
+        return FAR_EVIDENCE + min(2 * math.log1p(distance), -log_prior)
 
     def follow(self, last: int) -> int:
         """Move a limit outward by cells while the count of the next octave exceeds the deviation of its noise."""
@@ -737,13 +762,13 @@ class Tail:
         return last
 
 
-def bound_noise(width: int, evidence: Floats) -> Floats:
+def bound_noise(width: int, evidence: float) -> float:
     """Bound the sum of `width` Laplace variables of scale 1, except with a probability of e**-evidence."""
     if width == 1:
         return evidence
     # The form of Bernstein's inequality, with constants for the sums of 2 to 16 variables.
     evidence = evidence - 2
-    return 2 * np.sqrt(width * evidence) + 0.4 * evidence
+    return 2 * math.sqrt(width * evidence) + 0.4 * evidence
 
 
 def expect_count(counted: float, prior_mean: float, error: float) -> float:

@@ -34,6 +34,7 @@ from skdp import (
     PrivacyLedger,
     privacy_statement,
 )
+from skdp.central._limits import Cells
 from skdp.privacy import Mu, Rho, parse_budget
 from skdp.randomness import SeededSource, watch_draws
 from skdp.testing import replay_release
@@ -607,3 +608,21 @@ def test_search_of_a_histogram_spends_its_part_of_the_budget(name, epsilon):
     for rows in (1, 2):
         replay = replay_release(histogram.fit, X, X[rows:])
         assert replay.passed, replay.findings
+
+
+@pytest.mark.parametrize("center", [0.0, 2.7, -1e-9])
+@pytest.mark.parametrize("cells_per_octave", [2, 4, 16])
+def test_cells_count_each_number_once(center, cells_per_octave):
+    cells = Cells(cells_per_octave, center)
+    numbers = np.concatenate([
+        rng.normal(size=50), 2.0 ** rng.uniform(-1070, 1020, 50) * rng.choice([-1, 1], 50),
+        [0.0, -0.0, math.inf, -math.inf, 1.5, 5e-324, -5e-324, 1.7e308, -1.7e308],
+    ])  # fmt: skip
+    # The inner edges of positive and negative distances are in the outer cells.
+    distances, n_side = numbers - center, cells.n_side_cells
+    above = np.searchsorted(cells.edges[n_side + 1 : -1], np.abs(distances), side="right")
+    expected = np.bincount(n_side + np.where(np.signbit(distances), -above, above), minlength=2 * n_side + 1)
+    *counts, n_beyond = cells.count(numbers[:, np.newaxis].repeat(2, axis=1)[:, 0])
+    assert counts == expected.tolist()
+    in_zero = n_side + np.where(np.signbit(distances), -above, above) == cells.zero
+    assert n_beyond == np.count_nonzero(in_zero & ((numbers < 0) == (center > 0)) & (numbers != 0) & (center != 0))

@@ -177,8 +177,18 @@ class Noise:
 
 def add_drawn(numbers: NDArray[Any], drawn: NDArray[Any]) -> Floats:
     """Add noise that was drawn to integers of the same shape, and return floats."""
+    if _has_small_sums(numbers) and _has_small_sums(drawn):
+        return (numbers + drawn).astype(float)
     noisy = numbers.astype(object) + drawn
     return np.clip(noisy, -MAX_NOISY_SUM, MAX_NOISY_SUM).astype(float)
+
+
+def _has_small_sums(numbers: NDArray[Any]) -> bool:
+    """Return True if integers of 64 bits represent the sums of two of these numbers."""
+    if numbers.dtype != np.int64:
+        return False
+    low, high = numbers.min(initial=0), numbers.max(initial=0)
+    return bool(low > -(1 << 62) and high < 1 << 62)
 
 
 def choose(
