@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,19 +152,22 @@ class IrrationalBernoulli:
     so p is never rounded.
     """
 
-    def __init__(self, bounds: ProbabilityBounds) -> None:
+    def __init__(self, bounds: ProbabilityBounds, first: int | None = None) -> None:
         # ``bounds(bits)`` returns integers below and above ``2**bits * p`` for the
-        # probability p. Each digit of p to the base 256 is computed once.
+        # probability p. Each digit of p to the base 256 is computed once; `first` is the
+        # first one if it is known.
         self._bounds = bounds
-        self._digit = cache(self._compute_digit)
+        self._known = {} if first is None else {0: first}
 
     def draw(self, source: ByteSource, size: int) -> Mask:
         """Draw `size` independent variables."""
         return bernoulli_of_digits(source, self._digit, size)
 
-    def _compute_digit(self, index: int) -> int:
+    def _digit(self, index: int) -> int:
         """Return the digit of ``256**-(index + 1)`` in p."""
-        return self._floor(index + 1) & 255
+        if index not in self._known:
+            self._known[index] = self._floor(index + 1) & 255
+        return self._known[index]
 
     def _floor(self, n_digits: int) -> int:
         """Return ``floor(256**n_digits * p)``, the first digits of p."""
@@ -239,8 +242,8 @@ class GeometricDigits:
         n_digits = (math.ceil(14 * scale) - 1).bit_length()
         self._sign = IrrationalBernoulli(partial(_odds_bounds, 1 / scale))
         self._digits = [
-            IrrationalBernoulli(partial(_odds_bounds, 2**digit / scale))
-            for digit in range(n_digits)
+            IrrationalBernoulli(partial(_digit_bounds, scale, digit), first)
+            for digit, first in enumerate(_find_first_digits(scale, n_digits))
         ]
         self._exceeds = IrrationalBernoulli(
             partial(exp_minus_bounds, 2**n_digits / scale)
@@ -292,6 +295,27 @@ class GeometricDigits:
 def geometric_digits(scale: Fraction) -> GeometricDigits:
     """Return the cached sampler of a scale, because one release often draws several times."""
     return GeometricDigits(scale)
+
+
+def _find_first_digits(scale: Fraction, n_digits: int) -> Iterator[int | None]:
+    """Yield the first digit to the base 256 of the probability of each binary digit; None if it is not certain.
+
+    The probability of binary digit i is b / (1 + b), where ``b = e**-(2**i / scale)`` is the square of the one before.
+    This takes an eighth of the time of separate bounds.
+    """
+    # Each squaring doubles the relative error.
+    bits = n_digits + 64
+    unit = 1 << bits
+    lower, upper = exp_minus_bounds(1 / scale, bits)
+    for _ in range(n_digits):
+        low, high = (lower << 8) // (unit + lower), (upper << 8) // (unit + upper)
+        yield low if low == high else None
+        lower, upper = lower * lower >> bits, (upper * upper >> bits) + 1
+
+
+def _digit_bounds(scale: Fraction, digit: int, bits: int) -> tuple[int, int]:
+    """Return the bounds of the probability of a binary digit, see `_odds_bounds`."""
+    return _odds_bounds(2**digit / scale, bits)
 
 
 def _odds_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:

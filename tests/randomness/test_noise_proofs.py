@@ -42,6 +42,12 @@ def test_sign_has_the_odds_of_one_step(scale):
     assert float(lower) == float(upper) == pytest.approx(odds / (1 + odds), rel=1e-12, abs=0)
 
 
+@pytest.mark.parametrize("scale", [Fraction(1, 700), 1, Fraction(7, 3), 1000, 2**20 + 1, Fraction(2**70, 3)])
+def test_first_digits_by_squares_equal_digits_by_separate_bounds(scale):
+    coins = GeometricDigits(Fraction(scale))._digits
+    assert [coin._digit(0) for coin in coins] == [coin._floor(1) for coin in coins]
+
+
 def head(coin):
     """Return the bytes, zeros first, after which a coin shows heads."""
     zeros = next(position for position in range(1_000) if coin._digit(position))
