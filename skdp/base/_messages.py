@@ -15,7 +15,7 @@ from typing import TypeVar
 from skdp.pages import warn
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 
 _IS_SHOWN = ContextVar("is_shown", default=False)
 
@@ -136,7 +136,7 @@ def show_progress() -> Iterator[None]:
         _IS_SHOWN.reset(token)
 
 
-def track(items: Iterable[T], label: str, unit: str) -> Generator[T, None, None]:
+def track(items: Iterable[Item], label: str, unit: str) -> Generator[Item, None, None]:
     """Yield items, with a progress bar on standard error if a command runs in a terminal."""
     # The bar counts items, such as blocks of a file, because the number of rows is private.
     if _IS_SHOWN.get():

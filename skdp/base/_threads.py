@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _find_limit() -> int | None:
@@ -32,7 +31,7 @@ def limit_blas_threads() -> AbstractContextManager[Any]:
     return _find_blas().limit(limits=_find_limit(), user_api="blas")
 
 
-def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
+def on_one_thread(function: Function) -> Function:
     """Limit BLAS and OpenMP to one thread while a function runs.
 
     On a machine whose cores are busy, the threads of small fits wait for each other
@@ -40,8 +39,8 @@ def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
     """
 
     @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+    def run(*args: Any, **kwargs: Any) -> Any:
         with threadpool_limits(limits=_find_limit()):
             return function(*args, **kwargs)
 
-    return run
+    return cast(Function, run)

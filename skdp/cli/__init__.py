@@ -129,7 +129,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         text = str(error)
         if getattr(options, "guess", None) is not None:
             text = text.replace("`epsilon`", "`guess`")
-        if error.remedy:
+        if "`delta=`" in error.remedy:
             remedy = "Decrease --delta, or use a ledger in a new file with a larger --budget-delta."
             text = text.replace(error.remedy, remedy)
         text = (

@@ -406,10 +406,13 @@ class TextColumn:
 
     def convert(self, texts: Any) -> Any:
         """Convert an Arrow column of strings to `arrow_type`."""
-        if self.text_type == "number":
-            # Arrow parses a part of the numbers that Python parses, to the same floats.
+        # Arrow parses a part of the numbers that Python parses, to the same floats. Most
+        # columns have no missing value, which takes longer to find than to parse them.
+        is_number = self.text_type == "number"
+        for missing in (None, MISSING_TEXTS) if is_number else ():
             with suppress(pyarrow.ArrowInvalid):
-                numbers = drop_texts(texts, MISSING_TEXTS).cast(self.arrow_type)
+                present = texts if missing is None else drop_texts(texts, missing)
+                numbers = present.cast(self.arrow_type)
                 if not compute.any(compute.is_nan(numbers)).as_py():
                     return numbers
         # The dictionary has each distinct text once, and `indices` are its codes.
@@ -483,19 +486,22 @@ def _are_numbers(texts: set[str]) -> bool:
 # Writing
 
 
-def format_rows(table: Any, delimiter: str) -> Any:
-    """Format the rows of an Arrow table as bytes of CSV, each distinct value of a column once."""
+def format_rows(batch: Any, delimiter: str) -> Any:
+    """Format the rows of an Arrow batch as bytes of CSV, each distinct value of a column once."""
     columns = []
-    for column in table.columns:
-        array = column.combine_chunks()
+    for array in batch.columns:
         if pyarrow.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         coded = array.dictionary_encode("encode")
         values = coded.dictionary.to_pylist()
-        texts = _format_csv_lines(zip(values, strict=True), delimiter)
-        if table.num_columns > 1:
-            # Python quotes an empty value of a single column, which would be an empty line.
-            texts = ["" if text == '""' else text for text in texts]
+        # Python quotes an empty value of a single column, which would be an empty line.
+        empty = "" if batch.num_columns > 1 else '""'
+        if array.type == pyarrow.float64() or pyarrow.types.is_integer(array.type):
+            # As the csv module writes numbers, in a quarter of its time.
+            texts = [empty if value is None else repr(value) for value in values]
+        else:
+            texts = _format_csv_lines(zip(values, strict=True), delimiter)
+            texts = [empty if text == '""' else text for text in texts]
         columns.append(pyarrow.array(texts, pyarrow.string()).take(coded.indices))
     rows = compute.binary_join_element_wise(*columns, delimiter)
     lines = compute.binary_join_element_wise(rows, "\n", "")

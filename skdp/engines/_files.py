@@ -43,7 +43,6 @@ from skdp.readers import (
 pyarrow, fs, ipc = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.ipc"))
 dataset, compute = Extra("pyarrow.dataset"), Extra("pyarrow.compute")
 
-Tables = Generator[Any, None, None]
 
 # Formats by the suffix of a name. A CSV file may be gzipped.
 FORMATS = {
@@ -218,11 +217,11 @@ class TableFile:
                 texts.add(None)
         return texts
 
-    def read(self, columns: Sequence[str]) -> Tables:
+    def read(self, columns: Sequence[str]) -> Generator[Any, None, None]:
         """Read columns of the rows, in order, as a stream of Arrow tables."""
         return track(self._read(columns), f"Reading {self.name}", "blocks")
 
-    def _read(self, columns: Sequence[str]) -> Tables:
+    def _read(self, columns: Sequence[str]) -> Generator[Any, None, None]:
         """Read columns without a progress bar."""
         if not self.is_csv:
             try:
@@ -317,7 +316,7 @@ class FileTable(StreamTable):
         """Return the names of the columns."""
         return list(self._frame.names)
 
-    def _read(self, columns: Sequence[Any]) -> Tables:
+    def _read(self, columns: Sequence[Any]) -> Generator[Any, None, None]:
         """Read columns as a stream of Arrow tables with converted strings."""
         with closing(self.file.read(columns)) as tables:
             for table in tables:
@@ -405,7 +404,9 @@ def write_file(
         if delimiter is not None:
             file.write(format_csv([schema.names], delimiter).encode())
             for table in tables:
-                file.write(format_rows(table, delimiter))
+                # Texts take more memory than numbers, so few rows are texts at a time.
+                for batch in table.to_batches(max_chunksize=1 << 16):
+                    file.write(format_rows(batch, delimiter))
             return
         with ipc.new_file(file, schema) as writer:
             for table in tables:

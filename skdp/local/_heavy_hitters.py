@@ -27,7 +27,7 @@ from skdp.base import (
     warn_of_epsilon,
     warn_of_levels,
 )
-from skdp.local.protocol._count_estimation import MAX_BLOCK_NUMBERS
+from skdp.local.protocol._count_estimation import MAX_ESTIMATION_NUMBERS
 from skdp.local.protocol._report_columns import (
     parse_integers,
     parse_report_table,
@@ -416,7 +416,7 @@ def sort_words(
     higher bits, sorted by tail, and the end of each tail.
     """
     n_words = seeds.shape[1]
-    step = max(1, MAX_BLOCK_NUMBERS >> n_words)
+    step = max(1, MAX_ESTIMATION_NUMBERS >> n_words)
     for start in range(0, len(seeds), step):
         words = np.zeros((1, len(seeds[start : start + step])), np.int64)
         for bit, word in enumerate(seeds[start : start + step].T):

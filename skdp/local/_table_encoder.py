@@ -35,7 +35,7 @@ from skdp.local.protocol._count_estimation import (
     InferenceTarget,
     check_columns,
     compute_marginal_error,
-    estimate_counts,
+    estimate_report_counts,
     find_fields,
 )
 from skdp.local.protocol._fields import CategoryField, ValueField
@@ -647,7 +647,7 @@ class LocalTableEncoder(CategoryTransformer):
         if find_fields(protocol, *chosen):
             _, tally = self._read_reports(reports)
             options = {"confidence_level": confidence_level, "rows": rows}
-            return estimate_counts(protocol, tally, chosen, **options)
+            return estimate_report_counts(protocol, tally, chosen, **options)
         raise ValueError(
             f"`columns` must be reported as one group, got {chosen}. Use "
             "workload='pairs', or the products of `debias`."

@@ -45,7 +45,7 @@ from skdp.local.protocol._count_estimation import (
     InferenceTarget,
     check_sample_weight,
     debias_reports,
-    estimate_counts,
+    estimate_report_counts,
     estimate_weighted_frequencies,
 )
 from skdp.local.protocol._protocol import ReportProtocol
@@ -60,7 +60,7 @@ from skdp.randomness import ByteSource
 from skdp.tables import Table, attach_protocol, get_protocol_text, has_metadata
 
 # Values of `postprocess`. All methods except "none" bias the counts.
-Postprocess = Literal["none", "clip", "simplex"]
+CountPostprocess = Literal["none", "clip", "simplex"]
 
 
 @dataclass(frozen=True)
@@ -416,7 +416,7 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
         arrays, tally = self._read_reports(reports)
         if sample_weight is None:
             options["statistic"] = statistic
-            return estimate_counts(self.protocol_, tally, **options)
+            return estimate_report_counts(self.protocol_, tally, **options)
         weights = check_sample_weight(sample_weight, reports, tally.n_reports)
         return estimate_weighted_frequencies(
             self.protocol_, arrays, tally, weights, **options
@@ -607,7 +607,7 @@ class CategoryTransformer(ReportTransformer):
         reports: TableLike | ReportTally,
         *,
         columns: Sequence[Any] | None = None,
-        postprocess: Postprocess = "none",
+        postprocess: CountPostprocess = "none",
         confidence_level: float = 0.95,
         rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
@@ -675,7 +675,7 @@ class CategoryTransformer(ReportTransformer):
         reports: TableLike | ReportTally,
         *,
         columns: Sequence[Any] | None = None,
-        postprocess: Postprocess = "none",
+        postprocess: CountPostprocess = "none",
         confidence_level: float = 0.95,
         rows: InferenceTarget = "population",
         sample_weight: ColumnLike | None = None,

@@ -28,7 +28,7 @@ from skdp.base import (
 from skdp.local._oracle_encoder import OracleEncoder
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer, check_input_names
-from skdp.local.protocol._count_estimation import estimate_counts
+from skdp.local.protocol._count_estimation import estimate_report_counts
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
@@ -518,7 +518,7 @@ def _estimate_prior(encoder: OracleEncoder, reports: TableLike) -> list[Floats]:
     """Estimate the proportions of the values of each attribute from reports: positive arrays that sum to 1."""
     protocol = encoder.protocol_
     _, tally = read_and_tally(reports, encoder)
-    table = estimate_counts(protocol, tally, postprocess="simplex")
+    table = estimate_report_counts(protocol, tally, postprocess="simplex")
     stops = np.cumsum([oracle.k for oracle in protocol.oracles])
     priors = []
     for counts in np.split(table["count"].to_numpy(), stops[:-1]):

@@ -20,8 +20,8 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.survey._proportions import (
     check_identified,
     encode_sample,
-    estimate_proportions,
     estimate_variances,
+    estimate_weighted_proportions,
     invert_channel,
 )
 from skdp.tables import convert_frame, is_frame, is_missing, wrap_table
@@ -625,7 +625,7 @@ class ReportDesign:
         labels = pd.Index(self.values, name=self.column, tupleize_cols=False)
         channels = np.stack(list(self.channels.values()))
         if strata is None and clusters is None:
-            return estimate_proportions(
+            return estimate_weighted_proportions(
                 channels, counts, labels, confidence_level, n_rows=n_used
             )
         sample = encode_sample(strata, clusters, X, n_rows)
@@ -636,7 +636,7 @@ class ReportDesign:
             scores = fractions * (values[:, groups, reports].T - means)
             return estimate_variances(scores, *sample, weights > 0)
 
-        return estimate_proportions(
+        return estimate_weighted_proportions(
             channels,
             counts,
             labels,

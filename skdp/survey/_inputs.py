@@ -35,10 +35,6 @@ from skdp.tables import is_frame, wrap_table
 
 INTERCEPT = "(intercept)"
 
-# Largest number of combinations of values of the reported predictors. Time and memory of
-# a fit are proportional to it.
-MAX_PREDICTOR_CELLS = 1024
-
 ENCODE = "Encode categories, such as by pandas.get_dummies(X, drop_first=True)."
 """Advice for a true predictor that is not numeric."""
 
@@ -301,9 +297,11 @@ def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
     parts = [part for question in questions for part in question.parts]
     sizes = [len(values) for _, values in parts]
     n_cells = math.prod(sizes)
-    if n_cells > MAX_PREDICTOR_CELLS:
+    # Time and memory of a fit are proportional to it.
+    max_cells = 1024
+    if n_cells > max_cells:
         raise ValueError(
-            f"The reported predictors must have at most {MAX_PREDICTOR_CELLS:,} combinations of "
+            f"The reported predictors must have at most {max_cells:,} combinations of "
             f"values, got {n_cells:,}. Declare fewer values."
         )
     codes = np.indices(sizes).reshape(len(sizes), n_cells)

@@ -13,10 +13,6 @@ from skdp.base import check_same_order, find_stack_level, to_array
 from skdp.local import SampledCounts, reject_column_name
 from skdp.pages import warn
 
-# Distance of an estimate from [0, 1], in standard errors, above which it warns. By chance,
-# fewer than one in a million surveys exceed it (the tests enumerate the reports).
-MAX_PROPORTION_STD_ERRORS = 6.0
-
 
 def invert_channel(channel: Floats, expected: Floats) -> Floats:
     """Compute the unbiased values V of each report, (n_values, n_reports).
@@ -32,7 +28,7 @@ def invert_channel(channel: Floats, expected: Floats) -> Floats:
     return np.asarray(np.linalg.solve(weighted @ channel.T, weighted))
 
 
-def estimate_proportions(
+def estimate_weighted_proportions(
     channels: Floats,
     counts: Floats,
     labels: pd.Index,
@@ -201,14 +197,16 @@ def _sum_squares(values: Floats, proportions: Floats, squares: Floats) -> Floats
 def _warn_of_impossible_proportions(
     labels: pd.Index, proportions: Floats, errors: Floats
 ) -> None:
-    """Warn if a proportion is more than `MAX_PROPORTION_STD_ERRORS` standard errors outside [0, 1].
+    """Warn if a proportion is more than six standard errors outside [0, 1].
 
     `proportions` and their standard errors `errors` have the shape (n_values,).
     """
     outside = np.maximum(-proportions, proportions - 1)
     distances = outside / np.maximum(errors, np.finfo(float).tiny)
     worst = int(distances.argmax())
-    if distances[worst] > MAX_PROPORTION_STD_ERRORS:
+    # By chance, fewer than one in a million surveys exceed it (the tests enumerate the reports).
+    max_std_errors = 6.0
+    if distances[worst] > max_std_errors:
         warn_of_estimate(
             f"Column {labels.name!r} has an estimated proportion of "
             f"{proportions[worst]:.3g} for {labels.tolist()[worst]!r}, {distances[worst]:.0f} "

@@ -113,7 +113,7 @@ class TestFinding:
         finder = HeavyHitters(3.0, n_top=20, max_length=8, alphabet=string.ascii_lowercase, random_state=0)
         reports = finder.report(zipf(5_000, 0))
         expected = finder.fit(reports).top_
-        monkeypatch.setattr("skdp.local._heavy_hitters.MAX_BLOCK_NUMBERS", 1 << 10)
+        monkeypatch.setattr("skdp.local._heavy_hitters.MAX_ESTIMATION_NUMBERS", 1 << 10)
         assert len(expected) > 1
         pd.testing.assert_frame_equal(finder.fit(reports).top_, expected)
 

@@ -37,12 +37,8 @@ from skdp.randomness import SeededSource
 # In this module, protocols and fields have the type Any, because the modules of
 # `ReportProtocol` and `OracleField` import it.
 
-# Distance of an estimate from [0, n], in standard errors, above which it warns. Estimates
-# from reports of the protocol exceed it less than once in 10 million cells.
-MAX_STD_ERRORS = 6
-
 # Largest number of floats or integers of a block (32 MB).
-MAX_BLOCK_NUMBERS = 1 << 22
+MAX_ESTIMATION_NUMBERS = 1 << 22
 
 # Target of inference: the population from which the records are a random sample, or the
 # records themselves.
@@ -207,7 +203,7 @@ def make_count_table(
     return table
 
 
-def estimate_counts(
+def estimate_report_counts(
     protocol: Any,
     tally: ReportTally,
     columns: Sequence[Any] | None = None,
@@ -306,12 +302,14 @@ def _warn_of_impossible_counts(
     columns: Sequence[Any], estimates: SampledCounts
 ) -> None:
     """Warn of estimates far below 0, or far above the number of records."""
+    # Estimates from reports of the protocol exceed it less than once in 10 million cells.
+    max_std_errors = 6
     excess = np.maximum(-estimates.counts, estimates.counts - estimates.n)
     # The second term is the rounding error of floats.
-    margin = MAX_STD_ERRORS * np.sqrt(estimates.variances) + 1e-6 * estimates.n
+    margin = max_std_errors * np.sqrt(estimates.variances) + 1e-6 * estimates.n
     if (excess > margin).any():
         warn(
-            f"Some estimated counts of {list(columns)} are more than {MAX_STD_ERRORS} "
+            f"Some estimated counts of {list(columns)} are more than {max_std_errors} "
             "standard errors outside [0, n]. The rows may be true values, reports of "
             "another encoder or epsilon, or a selection by their values. Pass all rows "
             "of the output of `transform` of this encoder",
@@ -555,7 +553,7 @@ def _sum_products(parts: Sequence[tuple[Any, NDArray[Any]]]) -> tuple[Floats, Fl
     """
     n_cells = math.prod(field.domain.size for field, _ in parts)
     sums, squares = np.zeros((2, n_cells))
-    step = max(1, MAX_BLOCK_NUMBERS // n_cells)
+    step = max(1, MAX_ESTIMATION_NUMBERS // n_cells)
     for start in range(0, len(parts[0][1]), step):
         # Each field multiplies the number of columns, until there are n_cells.
         products: Any = np.ones((1, 1))
@@ -683,7 +681,7 @@ def _compute_weighted_means(
     cells = np.arange(field.domain.select(columns).size)
     # Sums of w u, w^2 u and w^2 u^2 over the records; shape (3, n_cells).
     sums = np.zeros((3, len(cells)))
-    step = max(1, MAX_BLOCK_NUMBERS // len(cells))
+    step = max(1, MAX_ESTIMATION_NUMBERS // len(cells))
     for start in range(0, len(weights), step):
         rows = slice(start, start + step)
         values = field.debias(reports[rows], columns, cells)

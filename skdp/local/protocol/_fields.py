@@ -23,7 +23,7 @@ from skdp.local._memo import (
     join_parts,
 )
 from skdp.local.protocol._count_estimation import (
-    MAX_BLOCK_NUMBERS,
+    MAX_ESTIMATION_NUMBERS,
     estimate_field,
     find_marginal_cells,
     make_count_table,
@@ -544,7 +544,7 @@ class OracleField(Field):
             members = order.reshape(n_marginal_cells, -1)[cells]
         # Blocks of rows limit the memory of the supports, and of the unbiased values.
         width = self.oracle.k if self.oracle.has_bits else members.size
-        step = max(1, MAX_BLOCK_NUMBERS // width)
+        step = max(1, MAX_ESTIMATION_NUMBERS // width)
         values = np.empty((len(reports), len(cells)))
         for start in range(0, len(reports), step):
             rows = slice(start, start + step)

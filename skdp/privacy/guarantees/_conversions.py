@@ -188,9 +188,6 @@ def _log_lower(ratio: Fraction) -> Fraction:
 # Bound of the relative error of `scipy.special.erfcx`; its authors state 2**-49.
 _ERFCX_ERROR = 2.0**-43
 
-# Bound of the relative error of a few operations, each with 2**-53.
-_ROUNDING = 2.0**-45
-
 # Bound of the rounding error of the difference of the logarithms of two deltas.
 LOG_ERROR = 2.0**-40
 
@@ -215,8 +212,10 @@ def log_delta_above(near: Any, mu: float) -> Any:
         mean_slope = (_slope(tail, near_erfcx) + _slope(far, far_erfcx)) / 2
         log_unit = math.log(mu) - math.log(math.sqrt(math.pi / 2))
         log_gap = np.minimum(log_gap, log_unit + np.log(mean_slope))
-    margin = _ROUNDING * (1 + abs(math.log(mu)))
-    log_delta = log_gap - tail**2 * (0.5 - _ROUNDING) + (margin - math.log(2))
+    # Bound of the relative error of a few operations, each with 2**-53.
+    rounding = 2.0**-45
+    margin = rounding * (1 + abs(math.log(mu)))
+    log_delta = log_gap - tail**2 * (0.5 - rounding) + (margin - math.log(2))
     return np.where(near < start, 0.0, np.minimum(log_delta, 0.0))
 
 
