@@ -667,9 +667,7 @@ class FairnessDisplay(PanelDisplay):
             Object that stores the figure.
         """
         # The panels of rates are first, then differences and ratios.
-        panels_of_table = list(dict.fromkeys(self.table["panel"]))
-        titles = [title for title in panels_of_table if title not in PARITY]
-        titles += [title for title in PARITY if title in panels_of_table]
+        titles = sorted(dict.fromkeys(self.table["panel"]), key=PARITY.__contains__)
         names = list(dict.fromkeys(self.table["report"]))
         n_rows = self.table.groupby("panel")["label"].nunique()[titles].to_numpy()
         heights = list(0.9 + n_rows * (0.2 + 0.06 * len(names)))
@@ -684,10 +682,10 @@ class FairnessDisplay(PanelDisplay):
             label_rows(axes, list(dict.fromkeys(rows["label"])))
             if title in PARITY:
                 axes.axvline(PARITY[title], color=INK, lw=1.2)
-        handles = []
-        for index, name in enumerate(names):
-            style = choose_series_style(index)
-            handles.append(make_legend_entry(name, ls="none", **style))
+        handles = [
+            make_legend_entry(name, ls="none", **choose_series_style(index))
+            for index, name in enumerate(names)
+        ]
         if self.table["lower"].notna().any():
             handles.append(make_legend_entry("confidence interval", lw=2, alpha=0.6))
         self._draw_legend(ax, handles)
@@ -864,9 +862,10 @@ class ShapeDisplay(PanelDisplay):
                 axes.set_xlabel(axis_label)
                 axes.axvline(0, color=INK, lw=1)
             tidy_axes(axes, str(name))
-        handles = []
-        for index, label in enumerate(labels):
-            handles.append(make_legend_entry(label, **choose_series_style(index)))
+        handles = [
+            make_legend_entry(label, **choose_series_style(index))
+            for index, label in enumerate(labels)
+        ]
         if any(patch.get_hatch() for axes in panels for patch in axes.patches):
             from matplotlib.patches import Patch
 

@@ -57,26 +57,42 @@ _TEXT_COLUMNS = ("column", "protection", "epsilon", "delta", "step")
 MAX_NAMED_STEPS = 4
 
 # Limits of each guarantee (""), and of guarantees with a relation or trust model.
-_NOT_COVERED = {
-    "": (
+_NOT_COVERED = (
+    (
+        "",
         "Further calls of steps without a ledger, releases that are charged to no ledger "
         "listed here, and other releases about the same people.",
+    ),
+    (
+        "",
         "Information about the protected columns in other columns and other sources, and "
         "facts about the population, which hold whether or not a record is in the data.",
+    ),
+    (
+        "",
         "Sensitive features, sample weights and other parameters of fit that are not among "
         "the protected columns; errors and warnings of steps that are not from skdp.",
     ),
-    "replace": ("The number of records, their order and their index.",),
-    "replace_values": (
+    ("replace", "The number of records, their order and their index."),
+    (
+        "replace_values",
         "The number of records, their order, their index and all other columns, from which "
         "the protected values may be predicted.",
     ),
-    "local": ("True values on the machine that randomizes them.",),
-    "shuffle": (
+    ("local", "True values on the machine that randomizes them."),
+    (
+        "shuffle",
         "True values on the machine that randomizes them. Reports that still have their "
         "order, an index or an id have the local guarantee only.",
     ),
-    "central": ("The table of the curator.",),
+    ("central", "The table of the curator."),
+)
+
+# Protections in the headline, by its words.
+_EXPOSURES = {
+    "Unprotected columns": ("unprotected:",),
+    "Unprotected in the rows that transform returns": (TRANSFORMED,),
+    "No guarantee for": (NOT_FITTED, NOT_SEEN),
 }
 
 # Note about the table of columns.
@@ -213,28 +229,20 @@ class PrivacyStatement(JsonRecord):
         """Return a summary: the unprotected columns, then the guess and the guarantee of the other columns."""
         if not self.facts:
             return "The ledger has no charges."
-        pending = self._columns_with(NOT_FITTED, NOT_SEEN)
-        columns = {
-            "Unprotected columns": self._columns_with("unprotected:"),
-            "Unprotected in the rows that transform returns": self._columns_with(
-                TRANSFORMED
-            ),
-            "No guarantee for": pending,
-        }
-        texts = [f"{x}: {', '.join(names)}" for x, names in columns.items() if names]
-        is_exposed = bool(texts)
+        exposed = {x: self._columns_with(*kinds) for x, kinds in _EXPOSURES.items()}
+        texts = [f"{x}: {', '.join(names)}" for x, names in exposed.items() if names]
         if any("target is unprotected" in note for note in self.notes):
             texts.append("The target is unprotected")
         if self.total is not None:
             texts.append(self._format_total(self.total))
-        elif not pending:
+        elif not exposed["No guarantee for"]:
             texts.append("No column has a total guarantee")
         if self.facts[0].protection == CHARGED:
             texts.append(
                 "Only charged releases are listed. Others may exist, and are not in "
                 "this total"
             )
-        elif not is_exposed:
+        elif not any(exposed.values()):
             texts.append("Unprotected columns: none")
         return f"{'. '.join(texts)}."
 
@@ -279,12 +287,9 @@ class PrivacyStatement(JsonRecord):
 
     def _list_limits(self) -> list[str]:
         """Return the limits of the guarantees of all steps and of the total."""
-        guarantees = [step.guarantee for step in self.steps]
-        guarantees += [] if self.total is None else [self.total]
-        kinds = {x for one in guarantees for x in (one.relation, one.trust)} | {""}
-        return [
-            x for kind, texts in _NOT_COVERED.items() if kind in kinds for x in texts
-        ]
+        guarantees = {step.guarantee for step in self.steps} | {self.total} - {None}
+        kinds = {x for one in guarantees for x in (one.relation, one.trust)}
+        return [text for kind, text in _NOT_COVERED if kind in kinds or not kind]
 
     def _describe_total(self, total: PrivacyGuarantee) -> dict[str, Any]:
         """Return explanations of the total for readers without knowledge of differential privacy, by topic."""
@@ -398,14 +403,15 @@ def _leaves_out(fact: Fact) -> bool:
 
 def _describe_versions() -> dict[str, str]:
     """Return the date in UTC, and the versions of Python and the packages of a statement."""
-    versions = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "timezone": "UTC"}
-    return versions | _find_versions() | {"python": platform.python_version()}
+    date = f"{datetime.now(UTC):%Y-%m-%d}"
+    return {"date": date, "timezone": "UTC", **_find_versions()}
 
 
 @cache
 def _find_versions() -> dict[str, str]:
     """Return the versions of packages, which takes milliseconds."""
-    return {name: version(name) for name in _STATED_PACKAGES}
+    versions = {name: version(name) for name in _STATED_PACKAGES}
+    return versions | {"python": platform.python_version()}
 
 
 def _format_field(value: Any) -> str:
@@ -529,17 +535,15 @@ def _name_variant(guarantee: PrivacyGuarantee) -> str:
 
 def _describe_trust(total: PrivacyGuarantee, counted: Iterable[StatedStep]) -> str:
     """Name the parties that must be trusted, for each step if the trust models of the steps differ."""
-    steps: dict[str, list[str]] = {trust: [] for trust in TRUSTS}
+    steps: dict[str, list[str]] = {}
     for step in counted:
-        names = join_names(step.guarantee.scope)
-        steps[step.guarantee.trust].append(f"{step.step} ({names})")
-    parts = [
-        f"for {', '.join(names)}, {TRUSTED[trust][0]}"
-        for trust, names in steps.items()
-        if names
-    ]
-    if len(parts) < 2:
+        text = f"{step.step} ({join_names(step.guarantee.scope)})"
+        steps.setdefault(step.guarantee.trust, []).append(text)
+    if len(steps) < 2:
         return "".join(TRUSTED[total.trust])
+    parts = [
+        f"for {', '.join(steps[x])}, {TRUSTED[x][0]}" for x in TRUSTS if x in steps
+    ]
     return (
         f"{'; '.join(parts)}. The total is stated for the weaker, {total.trust} model"
     )
