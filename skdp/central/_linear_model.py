@@ -160,9 +160,9 @@ class LinearModel(SupervisedStatistic):
     fit_intercept: bool
     max_weight: float | None
     coef_: Floats
-    intercept_: Any
+    intercept_: Floats | float
     coef_std_error_: Floats
-    intercept_std_error_: Any
+    intercept_std_error_: Floats | float
 
     @restore_on_error
     def fit(
@@ -218,7 +218,7 @@ class LinearModel(SupervisedStatistic):
         return rows.features, read_weights(rows.table, max_weight), max_weight
 
     def _plan_search(
-        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+        self, names: Sequence[Any], bounds: Floats | None, budget: PrivacyBudget
     ) -> Any:
         """Plan the search of open ends, and of ends that are too wide; indicators need none."""
         return plan_scale_search(
@@ -346,7 +346,7 @@ class LinearModel(SupervisedStatistic):
         """Name the index of the summary."""
         return "term"
 
-    def _respond(self, X: Any) -> Floats:
+    def _respond(self, X: TableLike) -> Floats:
         """Return the product of rows and coefficients, plus intercept; shape (n_samples,) or (n_samples, n_outputs)."""
         table = self._read_rows(X)
         numbers = np.stack(to_float_columns(table), axis=1)

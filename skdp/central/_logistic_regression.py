@@ -443,11 +443,10 @@ class PublicRows:
         columns = np.stack(to_float_columns(rows.features.table), axis=1)
         self.fit_intercept = fit_intercept
         self.classes = classes
-        codes = classes.codes(rows.target.table.columns[0])
         # For two classes, the sums over all rows are public, so the sums of the second class
         # determine the sums of the first class. The shape is (n_rows, n_indicators).
         coded = np.arange(len(classes.values))
-        self.indicators = codes[:, np.newaxis] == coded[len(coded) == 2 :]
+        self.indicators = classes.codes[:, np.newaxis] == coded[len(coded) == 2 :]
         self.scaler = StandardScaler(with_mean=fit_intercept)
         with np.errstate(over="ignore", invalid="ignore"):
             columns = self.scaler.fit_transform(columns)
@@ -790,7 +789,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes(rows, self.classes)
         code_type = np.min_scalar_type(len(classes.values))
-        codes = classes.codes(rows.table.columns[-1]).astype(code_type)
+        codes = classes.codes.astype(code_type)
         columns = to_float_columns(rows.features.table)
         exact = ClassRows(columns, codes, weights, bounds, bounds, classes)
         return Plan.from_gaussian(exact, budget, "noisy Newton steps")

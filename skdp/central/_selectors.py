@@ -304,7 +304,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
             rounded = Rows.of([target], limits[-1:], centres[-1:], no_codes)
             codes: NDArray[Any] = rounded.positions[:, 0]
         else:
-            columns, codes = numbers, classes.codes(rows.table.columns[-1])
+            columns, codes = numbers, classes.codes
         n = len(columns)
         return Rows.of(columns, limits[:n], centres[:n], codes)
 

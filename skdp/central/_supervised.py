@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -98,7 +98,12 @@ class SupervisedStatistic(CentralStatistic):
         tags.target_tags.required = True
         return tags
 
-    def _read_features(self, X: Any, target: Any, large: LargeTable | None) -> Table:
+    def _read_features(
+        self,
+        X: TableLike,
+        target: ColumnLike | ColumnName | None,
+        large: LargeTable | None,
+    ) -> Table:
         """Read the columns of X, with the target last. In a large table, `target` is its name."""
         if target is None:
             name = type(self).__name__
@@ -120,7 +125,7 @@ class SupervisedStatistic(CentralStatistic):
             has_dtypes=table.has_dtypes,
         )
 
-    def _read_rows(self, X: Any) -> Table:
+    def _read_rows(self, X: TableLike) -> Table:
         """Read rows to predict, which must have the columns of `fit`."""
         check_is_fitted(self)
         table = check_input(self, X, reset=False)
@@ -184,8 +189,8 @@ class LogitClassifier(ProbabilisticClassifier):
 
 
 def declare_indicators(
-    bounds: Any, names: Sequence[Any], *, fit_intercept: bool
-) -> Any:
+    bounds: object, names: Sequence[Any], *, fit_intercept: bool
+) -> object:
     """Add bounds of (0, 1) for the indicators that `DPOneHotEncoder` makes of the columns of a Domain.
 
     All indicators of a column add up to 1, as the constant of a model: then the Domain alone determines that the
@@ -212,20 +217,22 @@ def declare_indicators(
     return pairs if len(pairs) == len(names) else bounds
 
 
-def parse_all_ends(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> Floats:
+def parse_all_ends(
+    bounds: object, target_bounds: object, names: Sequence[Any]
+) -> Floats:
     """Return the declared ends of features and of a target, see `parse_ends`; the target is the last of `names`."""
     *columns, target = names
     ends = parse_ends(bounds, columns)
     return np.vstack([ends, parse_target_ends(target_bounds, target)])
 
 
-def parse_target_ends(target_bounds: Any, name: Any) -> Floats:
+def parse_target_ends(target_bounds: object, name: ColumnName) -> Floats:
     """Return the declared ends of a target with the column name `name`, see `parse_ends`; shape (1, 2)."""
     declared = _name_target(target_bounds, name)
     return parse_ends(declared, [name], parameter="target_bounds")
 
 
-def _name_target(target_bounds: Any, name: Any) -> Any:
+def _name_target(target_bounds: object, name: ColumnName) -> Mapping[Any, Any]:
     """Return `target_bounds` as a mapping of the column name `name`, or as a Domain that declares this column."""
     if not isinstance(target_bounds, Domain):
         return {name: target_bounds}
@@ -263,7 +270,7 @@ def _check_labels(labels: NDArray[Any]) -> None:
 class Classes:
     """The classes of a target, with a domain of the target and its classes in the declared order."""
 
-    def __init__(self, rows: Batches, classes: Any) -> None:
+    def __init__(self, rows: Batches, classes: object) -> None:
         """Check the parameter `classes`, or infer classes from the target with a warning, and check the target.
 
         The target is the last column of `rows`. An undeclared class raises an error that does not contain it.
@@ -297,11 +304,20 @@ class Classes:
                 f"`classes` must have at least 2 values, got {n_classes} class."
             )
         try:
-            count_cells(target, domain, [(0,)], "error", make_error=_make_class_error)
+            (codes,) = domain.encode(target.table.columns)
+            if target.large is not None:
+                cells = [(0,)]
+                count_cells(
+                    target, domain, cells, "error", make_error=_make_class_error
+                )
         except ColumnError as error:
             text = f"{error} The values of the target are declared by `classes`."
             raise ColumnError(text) from None
+        if (codes == n_classes).any():
+            raise _make_class_error()
         self.domain = domain
+        # The index of the class of each row among the sorted classes; empty in an engine.
+        self.codes: Indices = np.argsort(self.order)[codes]
 
     @property
     def attribute(self) -> Categories | Interval:
@@ -318,13 +334,8 @@ class Classes:
         """The sorted classes."""
         return np.sort(np.array(self.attribute.values))
 
-    def codes(self, column: Any) -> Indices:
-        """Return the index of each row's class among the sorted classes; the number of classes if it is undeclared."""
-        (codes,) = self.domain.encode([column])
-        return np.append(np.argsort(self.order), len(self.order))[codes]
 
-
-def _make_class_error(*_: Any) -> ValueError:
+def _make_class_error(*_: object) -> ValueError:
     """Return the error for an undeclared class, which does not contain the class."""
     return ValueError(
         "y must not have missing values or values that `classes` does not declare. "

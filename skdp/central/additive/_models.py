@@ -188,12 +188,11 @@ class AdditiveModel(SupervisedStatistic):
         features = self._select_features(rows)
         by_dtype = domains_of_dtypes(features.table)
         check_declared_columns(self.categories, features.names, "categories")
-        declared: Any = self.categories
-        if declared is None:
-            declared = ()
-        elif not isinstance(declared, Mapping):
-            declared = features.names
-        known = {*declared, *by_dtype, *rows.found}
+        known = {*by_dtype, *rows.found}
+        if isinstance(self.categories, Mapping):
+            known.update(self.categories)
+        elif self.categories is not None:
+            known.update(features.names)
         declared = [name for name in features.names if name in known]
         # A Domain may have more columns than the table.
         is_domain = isinstance(self.bounds, Domain)
@@ -333,7 +332,7 @@ class AdditiveModel(SupervisedStatistic):
         """Names of the columns of X seen during `fit`."""
         return self.domain_.columns[: self.n_features_in_]
 
-    def _respond(self, X: Any) -> Floats:
+    def _respond(self, X: TableLike) -> Floats:
         """Return the constant plus the sum of the functions of all columns for each row; shape (n_samples, n_outputs).
 
         A regressor and a classifier of two classes have one output, other classifiers have one for each class.
@@ -397,7 +396,7 @@ class AdditiveModel(SupervisedStatistic):
         return has_numbers or super()._allows_missing()
 
 
-def read_directions(monotonic_cst: Any, domain: Domain) -> dict[Any, int]:
+def read_directions(monotonic_cst: object, domain: Domain) -> dict[Any, int]:
     """Check `monotonic_cst`, and return the directions of the columns whose functions are monotone."""
     given = monotonic_cst
     if not isinstance(given, Mapping):
@@ -621,7 +620,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
                 "`monotonic_cst` must be None for more than two classes, got "
                 f"{len(classes.values)} classes. Fit one class against the others."
             )
-        return classes.codes(rows.table.columns[-1]), classes
+        return classes.codes, classes
 
     def _start(
         self, rows: CodedRows[Classes], mu_squared: Fraction, source: ByteSource
