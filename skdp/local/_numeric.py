@@ -338,9 +338,17 @@ def estimate_frequencies(channel: Floats, counts: NDArray[np.integer]) -> Floats
 
 def _compute_numbers(mechanism: NumericMechanism, low: float, high: float) -> Floats:
     """Convert the estimate of each report, a position in steps from `low`, to a number, which may exceed the bounds."""
-    # Fractions are exact, so each number is rounded once.
-    step = (Fraction(high) - Fraction(low)) / mechanism.steps
-    return np.array([float(Fraction(low) + step * x) for x in mechanism.estimates])
+    # Ratios of integers are exact, so each number is rounded once. Fractions would also be
+    # reduced, which takes four times as long.
+    width, start = (Fraction(high) - Fraction(low)) / mechanism.steps, Fraction(low)
+    unit = start.denominator * width.denominator
+    start_units, step_units = int(start * unit), int(width * unit)
+    numbers = []
+    for estimate in mechanism.estimates:
+        steps, denominator = estimate.as_integer_ratio()
+        units = start_units * denominator + step_units * steps
+        numbers.append(units / (unit * denominator))
+    return np.array(numbers)
 
 
 class NumericPerturber(ReportTransformer):
