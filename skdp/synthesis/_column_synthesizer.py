@@ -509,11 +509,14 @@ def _warn(text: str) -> None:
 
 
 def _cut_equally(values: Any, column: Any) -> Any:
-    """Cut the numbers of a public column into as many bins with about equal counts, if they have bins."""
+    """Cut the numbers of a public column into as many bins with about equal counts, and tails, if they have bins."""
     if not isinstance(values, Interval) or isinstance(values.edges[0], date):
         return values
     numbers = values.read(column)
     ranks = np.linspace(0, 1, len(values.edges))[1:-1]
+    # Most of the variance of skewed numbers is in the tails.
+    tails = ranks[0] / 2.0 ** np.arange(1, 6)
+    ranks = np.concatenate([tails, ranks, 1 - tails])
     cuts = np.nanquantile(numbers, ranks, method="inverted_cdf")
     ends = [values.edges[0], values.edges[-1]]
     return with_edges(values, np.unique([*ends, *cuts]))
