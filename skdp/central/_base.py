@@ -412,7 +412,7 @@ class Plan(Generic[Exact]):
         losses = self.stated_losses
         if losses:
             losses = (*search.losses, *losses) if search.losses else ()
-        mechanism = f"{search.mechanism}; {self.stated_mechanism}"
+        mechanism = f"{search.mechanism}; with the rest: {self.stated_mechanism}"
         return replace(self, losses=losses, mechanism=mechanism)
 
     def after_categories(self, search: CategorySearch) -> Plan[Exact]:

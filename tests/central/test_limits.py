@@ -175,7 +175,7 @@ def test_limits_are_part_of_one_charge(model):
     assert len(ledger.charges()) == 1
     assert fitted.guarantee_.epsilon == pytest.approx(2.0)
     name = "permute-and-flip" if fitted.guarantee_.delta == 0 else "exponential mechanism"
-    assert f"limits by {name} and noisy counts (33% of the budget)" in fitted.guarantee_.mechanism
+    assert f"limits by {name} and noisy counts (33% of the budget); with the rest: " in fitted.guarantee_.mechanism
     facts = dict(fitted.guarantee_.method)
     assert "between limits that are found" in facts["bounds"]
     low, high = fitted.bounds_[0]
