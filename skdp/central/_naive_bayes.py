@@ -263,10 +263,9 @@ class DPCategoricalNB(NaiveBayes):
         n_columns = len(columns.names)
         pairs = [(column, n_columns) for column in range(n_columns)]
         counts = count_cells(rows, domain, pairs, self.handle_unknown)
-        tables = []
-        for cells in counts:
-            by_value = cells.reshape(-1, len(classes.values))
-            tables.append(by_value[:, classes.order].T)  # (n_classes, n_values)
+        n_classes, order = len(classes.values), classes.order
+        # (n_classes, n_values) each.
+        tables = [cells.reshape(-1, n_classes)[:, order].T for cells in counts]
         noise = self._noise(budget, n_columns)
         exact = ClassCounts(tables, domain, classes)
         return Plan(exact, budget, (noise,), f"{noise.name} on counts by class")

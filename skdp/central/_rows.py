@@ -173,12 +173,9 @@ class Rows:
     @property
     def largest_factors(self) -> Floats:
         """The factor of each row, at most 1, that shortens its largest value to at most `UNIT`."""
-        largest = np.empty(len(self.positions))
-        for rows, part in self.blocks():
-            largest[rows] = np.abs(part).max(axis=1, initial=1.0)
+        largest = np.abs(self.positions).max(axis=1, initial=UNIT)
         # As in `factors`.
-        shortened = UNIT / largest * (1 - 2.0**-40)
-        return np.where(largest > UNIT, shortened, 1.0)
+        return np.where(largest > UNIT, UNIT / largest * (1 - 2.0**-40), 1.0)
 
     def clip(self, largest: int | Integers) -> Rows:
         """Clip the values of each column to at most `largest`."""

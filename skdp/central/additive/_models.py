@@ -288,7 +288,7 @@ class AdditiveModel(SupervisedStatistic):
 
     def _release(self, plan: Plan[CodedRows[Any]], source: ByteSource) -> None:
         """Merge cells into bins by noisy counts, fit a function of the bins of each column, and set attributes."""
-        rows, domain = plan.exact, plan.exact.domain
+        rows, domain, names = plan.exact, plan.exact.domain, plan.exact.domain.columns
         mu_squared = plan.budget.of_a_row.mu_squared
         start = self._start(rows, mu_squared, source)
         counts = []
@@ -296,7 +296,7 @@ class AdditiveModel(SupervisedStatistic):
             counts.append(np.bincount(column_codes, minlength=size + 1)[:size])
         # A record is in one cell of each column, so it changes the counts by the root of the
         # number of columns in L2 norm.
-        noise = Noise.gaussian(mu_squared * PARTS.bins, len(domain.columns))
+        noise = Noise.gaussian(mu_squared * PARTS.bins, len(names))
         sizes = choose_sizes(start.n_rows, to_float(noise.std))
         bins = merge_to_bins(domain, rows.numbers, counts, sizes, noise, source)
         binned = []
@@ -307,21 +307,20 @@ class AdditiveModel(SupervisedStatistic):
             binned,
             rows.targets,
             bins,
-            [rows.directions.get(name, 0) for name in domain.columns],
+            [rows.directions.get(name, 0) for name in names],
             start,
             self.n_iter_,
             source,
         )
-        attributes = [column.attribute for column in bins]
-        found = Domain(dict(zip(domain.columns, attributes, strict=True)))
+        found = Domain({x: one.attribute for x, one in zip(names, bins, strict=True)})
         # The bins of numbers have the bounds that a release found.
         self.domain_ = copy_guarantee(found, self.categories, self.bounds)
         # One output: the logit of the second class, or the expected target.
         axis = 1 if len(self.intercept_) == 1 else ()
-        values = [function.values - function.mean for function in functions]
-        errors = [function.compute_std_errors() for function in functions]
-        self.shapes_ = [np.squeeze(column, axis) for column in values]
-        self.shapes_std_error_ = [np.squeeze(column, axis) for column in errors]
+        self.shapes_ = [np.squeeze(one.values - one.mean, axis) for one in functions]
+        self.shapes_std_error_ = [
+            np.squeeze(one.compute_std_errors(), axis) for one in functions
+        ]
         self.bin_counts_ = [column.sizes for column in bins]
         self.bin_supported_ = [
             column.counts > 3 * np.sqrt(column.variances) for column in bins
