@@ -280,8 +280,13 @@ def merge_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Return distinct losses, with the sums of the counts of equal losses."""
     counts: Counter[Loss] = Counter()
     for loss in losses:
-        counts[replace(loss, count=1)] += loss.count
-    return tuple(replace(loss, count=count) for loss, count in counts.items())
+        counts[_with_count(loss, 1)] += loss.count
+    return tuple(map(_with_count, counts.keys(), counts.values()))
+
+
+def _with_count(loss: Loss, count: int) -> Loss:
+    """Return the loss of another number of releases; a copy is checked again."""
+    return loss if loss.count == count else replace(loss, count=count)
 
 
 def exponential_loss(epsilon: Fraction) -> PureLoss:
