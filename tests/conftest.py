@@ -284,9 +284,13 @@ def values_of():
 
 @pytest.fixture
 def few_cells(monkeypatch):
-    """Replaying takes longer than drawing."""
+    """Search limits among few cells, in tests whose subject is another one, and in replays, which keep each number."""
     module = "skdp.central._limits"
+    cached = [vars(sys.modules[module])[name] for name in ("make_windows", "_list_edges")]
     for name, value in {"MIN_POWER": -8, "MAX_POWER": 24, "MAX_NARROW_POWER": 4}.items():
         monkeypatch.setattr(f"{module}.{name}", value)
-    for name in ("make_windows", "_list_edges"):
-        monkeypatch.setattr(f"{module}.{name}", vars(sys.modules[module])[name].__wrapped__)
+    for function in cached:
+        function.cache_clear()
+    yield
+    for function in cached:
+        function.cache_clear()

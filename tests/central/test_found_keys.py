@@ -35,9 +35,9 @@ def enumerate_releases(monkeypatch, counts, epsilon, delta, k, largest):
     a = math.exp(-epsilon / k)
     rows, model = make_rows(counts), make(epsilon, delta, max_rows_per_person=k)
     distribution = {}
-    n_draws = len(counts) + 1  # missing keys are always counted
-    for noise in itertools.product(range(-largest, largest + 1), repeat=n_draws):
-        draw = np.array(noise)
+    for noise in itertools.product(range(-largest, largest + 1), repeat=len(counts)):
+        # Missing keys are always counted, and are equally many in all tables.
+        draw = np.array([*noise, 0])
         replaced = "skdp.central.statistics._calibrated_noise.discrete_laplace"
         monkeypatch.setattr(replaced, lambda source, scale, n, z=draw: z)
         table = model.fit(rows).to_frame()["count"]

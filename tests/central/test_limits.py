@@ -129,13 +129,12 @@ def test_limits_far_from_zero_are_narrow(shift):
 @pytest.mark.parametrize("model", MODELS)
 def test_hostile_columns_give_finite_numbers(model, column):
     X = make_table(model, column)
-    for seed in range(3):
-        with np.errstate(all="raise", under="ignore"):
-            fitted = fit_estimator(clone(model).set_params(random_state=seed), X)
-        assert (fitted.bounds_[:, 0] < fitted.bounds_[:, 1]).all()
-        if hasattr(fitted, "coef_std_error_"):
-            del fitted.coef_std_error_, fitted.intercept_std_error_  # nan without intervals
-        assert all(np.isfinite(numbers).all() for numbers in read_numbers(fitted) if numbers.dtype.kind == "f")
+    with np.errstate(all="raise", under="ignore"):
+        fitted = fit_estimator(clone(model).set_params(random_state=0), X)
+    assert (fitted.bounds_[:, 0] < fitted.bounds_[:, 1]).all()
+    if hasattr(fitted, "coef_std_error_"):
+        del fitted.coef_std_error_, fitted.intercept_std_error_  # nan without intervals
+    assert all(np.isfinite(numbers).all() for numbers in read_numbers(fitted) if numbers.dtype.kind == "f")
 
 
 def test_declared_ends_are_kept():

@@ -28,16 +28,17 @@ def fits(kind, X, repeats, **parameters):
     return [kind(random_state=seed, **parameters).fit(X) for seed in range(repeats)]
 
 
+@pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize("epsilon", often([1.0, 5.0, 25.0], [5.0]))
 def test_error_of_the_scale_covers_columns_of_any_variance(epsilon):
     """The scale is of the numbers limited to `bounds_`; a coverage of 0.935 fails with probability below 1e-6."""
     constant, odd = np.full(2000, 5.0), np.r_[np.full(1998, 0.0), [10.0, 10.0]]
     ordinary = np.random.default_rng(0).exponential(1, 2000).clip(0, 10)
     X = np.column_stack([constant, np.full(2000, 10.0), odd, 5 + (ordinary - 5) / 20, ordinary])
-    runs = fits(DPStandardScaler, X, 400, epsilon=epsilon, bounds=(0, 10))
+    runs = fits(DPStandardScaler, X, 150, epsilon=epsilon, bounds=(0, 10))
     scales = [np.clip(X, *run.bounds_.T).std(axis=0) for run in runs]
     covers = [np.abs(run.scale_ - true) <= 1.96 * run.scale_std_error_ for run, true in zip(runs, scales, strict=True)]
-    assert (np.mean(covers, axis=0) >= 0.875).all()
+    assert (np.mean(covers, axis=0) >= 0.836).all()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
