@@ -282,15 +282,41 @@ def values_of():
     return _column
 
 
+@contextmanager
+def search_octaves(low, high, narrow):
+    """Search limits between these powers of 2, and in windows narrower than an octave between fewer."""
+    module = importlib.import_module("skdp.central._limits")
+    cached = [function for function in vars(module).values() if hasattr(function, "cache_clear")]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"MIN_POWER": low, "MAX_POWER": high, "MAX_NARROW_POWER": narrow}.items():
+            patch.setattr(module, name, value)
+        for function in cached:
+            function.cache_clear()
+        yield
+    for function in cached:
+        function.cache_clear()
+
+
+# The subject of these modules is the search, its effect on the errors of models, or published numbers.
+ALL_OCTAVES = {
+    *("test_limits.py", "test_discover_domain.py", "test_open_ends.py", "test_ordinary_columns.py"),
+    *("test_additive.py", "test_coefficient_intervals.py", "test_pca.py"),
+    *("test_benchmarks.py", "test_docs.py", "test_golden.py", "test_notebooks.py"),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def some_octaves(request):
+    """Search limits among a twentieth of the octaves: noise of all cells takes a fifth of the time of the tests."""
+    if request.path.name in ALL_OCTAVES:
+        yield
+    else:
+        with search_octaves(-40, 60, 40):
+            yield
+
+
 @pytest.fixture
-def few_cells(monkeypatch):
-    """Search limits among few cells, in tests whose subject is another one, and in replays, which keep each number."""
-    module = "skdp.central._limits"
-    cached = [vars(sys.modules[module])[name] for name in ("make_windows", "_list_edges")]
-    for name, value in {"MIN_POWER": -8, "MAX_POWER": 24, "MAX_NARROW_POWER": 4}.items():
-        monkeypatch.setattr(f"{module}.{name}", value)
-    for function in cached:
-        function.cache_clear()
-    yield
-    for function in cached:
-        function.cache_clear()
+def few_cells():
+    """Search limits among fewer cells, because replaying takes longer than drawing."""
+    with search_octaves(-8, 24, 4):
+        yield

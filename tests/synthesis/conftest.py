@@ -68,3 +68,18 @@ def model(tree):
 
 def all_subsets(d, max_size=3):
     return [subset for size in range(min(d, max_size) + 1) for subset in itertools.permutations(range(d), size)]
+
+
+@pytest.fixture
+def few_rounds(monkeypatch):
+    """Give up sooner on rows that no draw makes valid."""
+    monkeypatch.setattr("skdp.synthesis.answers._synthetic_rows.MAX_ROUNDS", 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_model_rows():
+    """Sample fewer rows of models, because most tables of the tests have some hundred rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skdp.synthesis.measure._selection.N_SAMPLED", 1 << 13)
+        patch.setattr("skdp.synthesis.answers._events.N_SIMULATED", 4_000)
+        yield

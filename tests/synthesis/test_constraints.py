@@ -135,7 +135,7 @@ def test_unsatisfiable_domain_raises_before_charge():
     assert (drawn[0], ledger.spent) == (0, (0, 0))
 
 
-def test_unsatisfiable_constraints_on_numbers_raise_an_error():
+def test_unsatisfiable_constraints_on_numbers_raise_an_error(few_rounds):
     domain = Domain(COLUMNS, constraints=["end > start + 100"], derived=DOMAIN.derived)
     synthesizer = fit_model(domain=domain)
     with pytest.raises(ValueError, match="must be satisfied by some rows of the model"):

@@ -198,12 +198,12 @@ def test_few_people_with_the_largest_number_of_events_have_events_of_all_kinds(l
 
 def test_people_with_each_year_once_keep_their_events():
     """At a place where a year is rare, noise may leave no draw that satisfies the constraints."""
-    people = pd.DataFrame({"id": range(400)})
+    people = pd.DataFrame({"id": range(200)})
     events = people.loc[people.index.repeat(6)]
     events = events.assign(year=events.groupby("id").cumcount(), state=events["id"] % 3)
     limits = [f"count(year == {year}) == 1" for year in range(6)]
     options = {"columns": {"year": range(6), "state": range(3)}, "max_rows_per_person": 6, "order_by": "year"}
-    people, events = fit(*limits, tables=(people, events), epsilon=1.0, **options).sample()
+    people, events = fit(*limits, tables=(people, events), epsilon=2.0, **options).sample()
     assert events["id"].nunique() >= 0.98 * len(people)
     assert (events.groupby("id")["year"].nunique() == 6).all()
 

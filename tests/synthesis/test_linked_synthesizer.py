@@ -106,7 +106,7 @@ def count_exactly(synthesizer, people, events, monkeypatch):
 @pytest.mark.parametrize("order_by", often(["day", "hour", None], ["day"]))
 def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
     # Tiny tables of two people and an event without a person. The second person has all
-    # combinations of up to three events; ``hour`` has ties only.
+    # combinations of up to two events and some of three; ``hour`` has ties only.
     # The second person may violate the constraints.
     columns = {"sex": range(2), "ward": range(2), "day": range(2)}
     synthesizer = DPLinkedSynthesizer(
@@ -117,9 +117,10 @@ def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
         random_state=0,
     )
     kinds = [*itertools.product(range(2), repeat=2)]
-    own = [events for n in range(4) for events in itertools.combinations_with_replacement(kinds, n)]
+    combinations = [[*itertools.combinations_with_replacement(kinds, n)] for n in range(4)]
+    own = [*itertools.chain(*combinations[:3]), *combinations[3][::4]]
     largest = 0
-    for first in ([], [(0, 1)], [(1, 0), (0, 0), (1, 1)]):
+    for first in ([], [(1, 0), (0, 0), (1, 1)]):
         counts = []
         for second in [None, *own]:
             people = pd.DataFrame({"id": [0, 1], "sex": [0, 1]})[: 1 if second is None else 2]
@@ -507,7 +508,7 @@ def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(t
     ("constraint", "person_columns"),
     quick_first(1, [("day < 0", ["sex", "age"]), ("count(day < 0) >= 1", None), ("dose > 8 or day > 365 + age", None)]),
 )
-def test_constraint_that_no_event_satisfies_raises_an_error(constraint, person_columns):
+def test_constraint_that_no_event_satisfies_raises_an_error(constraint, person_columns, few_rounds):
     tables = make_tables(300)
     data = tables if person_columns is None else (tables[0].merge(tables[1], on="id"),)
     domain = Domain(DOMAIN, constraints=[constraint])
@@ -524,7 +525,7 @@ def list_events(synthetic, person_columns):
     return synthetic[1] if person_columns is None else synthetic
 
 
-def test_events_that_constraints_omit_are_counted_in_a_warning():
+def test_events_that_constraints_omit_are_counted_in_a_warning(few_rounds):
     domain = Domain(DOMAIN, constraints=["sex == 'f' or day < 0"])
     fitted = make_synthesizer(domain=domain, max_rows_per_person=1).fit(*make_tables(200))
     with pytest.warns(UserWarning, match=r"[\d,]+ of [\d,]+ synthetic events of 'events' are omitted, because no draw"):
