@@ -177,7 +177,11 @@ def fit_exactly(data: Linked, epsilon: float, seed: int) -> Any:
 def synthesize_with(
     constant: str, value: Any, data: Linked, epsilon: float, seed: int
 ) -> Any:
-    """Draw linked tables with another value of a constant of `skdp.synthesis`."""
+    """Draw linked tables with another value of a constant of `skdp.synthesis`, or part of the budget for people."""
+    if isinstance(value, Fraction):
+        from skdp.privacy import Split
+
+        value = Split(rest="events", people=value)
     with patch(f"skdp.synthesis.{constant}", value):
         return synthesize(data, epsilon, seed)
 
@@ -237,7 +241,7 @@ METHODS = {"DPLinkedSynthesizer": synthesize, "joined rows": join}
 LIMITS = {"without noise": fit_exactly, "real people resampled": resample}
 CONSTANTS: dict[str, Any] = {"as they are": synthesize}
 VALUES = {
-    "measure._event_columns.PEOPLE_FRACTION": [Fraction(1, 10), Fraction(2, 5)],
+    "measure._event_columns.PARTS": [Fraction(1, 10), Fraction(2, 5)],
     "measure._marginal_scores.FAVORED_WEIGHT": [1.0, 30.0],
     "answers._events.N_SIMULATIONS": [0, 1, 3],
     "answers._events.N_SIMULATED": [5_000, 80_000],

@@ -43,7 +43,7 @@ from skdp.synthesis.answers._synthetic_rows import (
     make_table,
     write_rows,
 )
-from skdp.synthesis.measure import NoiseBudget, measure_columns
+from skdp.synthesis.measure import NoiseSource, measure_columns, plan_release
 from skdp.synthesis.model import ColumnModel, NoisyCounts, draw_balanced, fit_columns
 from skdp.synthesis.private._column_records import (
     ColumnRecords,
@@ -314,10 +314,14 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
         person_budget, delta = self._check_budget(), check_delta(self.delta)
         records, excluded = self._read(X, y)
-        budget = NoiseBudget(person_budget, delta, found=records.found)
         # A replaced value is one row less and one row more.
-        search, rest = budget.split_search(
-            records.private_names, records.max_values, n_changed=2
+        release = plan_release(
+            person_budget,
+            delta,
+            records.found,
+            records.private_names,
+            max_values=records.max_values,
+            n_changed=2,
         )
         if excluded:
             reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
@@ -326,19 +330,19 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 f"columns: {'; '.join(reasons)}. Declare them in `domain` to include "
                 "them"
             )
-        exact = search.count(records.rows)
-        source = budget.charge(
+        exact = release.count(records.rows)
+        source = release.charge(
             self._charge_release,
             records.private_names,
-            search.name(f"{budget.noise_name} noise on counts"),
+            f"{release.noise_name} noise on counts",
             relation="replace_values",
-            method=search.method,
         )
         if records.found:
-            values = search.find(records.rows, exact, source, self._state_limits)
+            values = release.find(records.rows, exact, source, self._state_limits)
             records = records.with_values(values)
         with limit_blas_threads():
-            noisy, self._shapes = measure_columns(records, rest, source)
+            noise = NoiseSource(release.rest, source)
+            noisy, self._shapes = measure_columns(records, noise)
             # `transform` has no target, so its model excludes tables with the target.
             without_target = []
             for counts in noisy:

@@ -40,7 +40,13 @@ from skdp.synthesis.answers._synthetic_rows import (
     make_table,
     write_columns,
 )
-from skdp.synthesis.measure import NoiseBudget, make_plan, measure_linked, structure_of
+from skdp.synthesis.measure import (
+    NoiseSource,
+    make_plan,
+    measure_linked,
+    plan_release,
+    structure_of,
+)
 from skdp.synthesis.private._linked_tables import (
     LinkedTables,
     declare_numbers,
@@ -248,7 +254,6 @@ class DPLinkedSynthesizer(CentralEstimator):
         people = load_large(people)
         tables = self._read_tables(people, events)
         # Plan: errors of parameters and of undeclared values are raised here.
-        budget = NoiseBudget(person_budget, check_delta(self.delta), found=tables.found)
         numbers = declare_numbers(person_budget.rows)
         encode = partial(
             encode_tables,
@@ -259,23 +264,27 @@ class DPLinkedSynthesizer(CentralEstimator):
         random = partial(make_generator, self.random_state)
         coded = encode(tables, rng=random("contribution"))
         plan = make_plan(coded.domain, "auto", None, None, self.max_cells)
-        search, rest = budget.split_search([*tables.domain], plan.limit_values(()))
+        release = plan_release(
+            person_budget,
+            check_delta(self.delta),
+            tables.found,
+            [*tables.domain],
+            max_values=plan.limit_values(()),
+        )
         for table in tables.events.values():
             columns = dict(tables.people.domain) | dict(table.domain)
             facts = select_present(self._declared, columns)
             # Constraints that exclude all combinations of listed values raise an error.
             structure_of(replace_columns(facts, columns), plan.max_cells)
         # Charge.
-        mechanism = search.name(budget.name_mechanism(selects=True))
+        mechanism = release.name_marginals(selects=True)
         if tables.found:
             searched = tables.choose_searched(random("search"))
-            exact = search.count(searched)
-        source = budget.charge(
-            self._charge_release, tables.features, mechanism, method=search.method
-        )
+            exact = release.count(searched)
+        source = release.charge(self._charge_release, tables.features, mechanism)
         # Measure.
         if tables.found:
-            values = search.find(searched, exact, source, self._state_limits)
+            values = release.find(searched, exact, source, self._state_limits)
             tables = tables.with_values(values)
             coded = encode(tables, rng=random("contribution"))
             plan = plan.with_domain(coded.domain)
@@ -284,8 +293,7 @@ class DPLinkedSynthesizer(CentralEstimator):
             plan,
             self._declared,
             coded,
-            budget=rest,
-            source=source,
+            noise=NoiseSource(release.rest, source),
         )
         # Post-process: the records are not used from here on.
         self._features = tables.list_written(self._declared)

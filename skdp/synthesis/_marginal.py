@@ -46,9 +46,10 @@ from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._synthetic_rows import check_n_samples, make_table
 from skdp.synthesis.measure import (
     MarginalPlan,
-    NoiseBudget,
+    NoiseSource,
     make_plan,
     measure_table,
+    plan_release,
     warn_excluded,
 )
 from skdp.synthesis.private._records import Policy
@@ -371,36 +372,32 @@ class DPMarginalSynthesizer(
             rng=make_generator(self.random_state, "contribution"),
         )
         # Plan: errors of parameters and of undeclared values are raised here.
-        budget = NoiseBudget(
-            person_budget, check_delta(self.delta), person_budget.rows, table.found
-        )
         plan = make_plan(
             table.domain, self.marginals, self.workload, self.target, self.max_cells
         )
-        max_values = plan.limit_values(table.texts)
-        search, rest = budget.split_search(table.domain.columns, max_values)
+        release = plan_release(
+            person_budget,
+            check_delta(self.delta),
+            table.found,
+            table.domain.columns,
+            max_values=plan.limit_values(table.texts),
+            rows=person_budget.rows,
+        )
         warn_excluded(table.domain, plan.list_excluded())
         records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
         # Charge.
-        mechanism = budget.name_mechanism(selects=plan.cliques is None)
+        mechanism = release.name_marginals(selects=plan.cliques is None)
         n_equal = 0 if table.cells else len(plan.cliques or ())
-        exact = search.count(table.rows)
-        source = budget.charge(
-            self._charge_release,
-            table.scope,
-            search.name(mechanism),
-            n_equal,
-            method=search.method,
-        )
+        exact = release.count(table.rows)
+        source = release.charge(self._charge_release, table.scope, mechanism, n_equal)
         # Measure.
         if table.found:
-            values = search.find(table.rows, exact, source, self._state_limits)
+            values = release.find(table.rows, exact, source, self._state_limits)
             table = table.with_values(values)
             records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
         found_plan = plan.with_domain(table.domain)
-        counts, domain = measure_table(
-            table, records, found_plan, budget=rest, source=source
-        )
+        noise = NoiseSource(release.rest, source)
+        counts, domain = measure_table(table, records, found_plan, noise)
         # Post-process: the records are not used from here on.
         fitted = FittedTable.of(
             table.features, table.table, domain, counts, table.domain

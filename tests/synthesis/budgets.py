@@ -6,20 +6,24 @@ import numpy as np
 
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
-from skdp.synthesis.measure import NoiseBudget, PrivateCounts
+from skdp.synthesis.measure import NoiseSource, PrivateCounts
 from skdp.synthesis.private._records import CodedRecords
 
 
 def private_counts(codes, sizes, budget, seed=0, weights=None):
     """Make private records of rows of codes, or of combinations of codes with their numbers of records."""
     columns = np.asarray(codes, np.int64).reshape(-1, len(sizes)).T
-    return PrivateCounts(CodedRecords(list(columns), sizes, weights), budget, SeededSource(seed))
+    return PrivateCounts(CodedRecords(list(columns), sizes, weights), NoiseSource(budget, SeededSource(seed)))
 
 
 def make_budget(kind, amount, rows=1):
     """Make a budget of an epsilon, or of the square of a mu."""
-    share = PrivacyBudget("epsilon" if kind == "laplace" else "mu", Fraction(amount))
-    return NoiseBudget(share, Fraction(0), rows)
+    return PrivacyBudget("epsilon" if kind == "laplace" else "mu", Fraction(amount), rows=rows)
+
+
+def make_noise(kind, amount, rows=1, source=None):
+    """Make a source of noise with a budget, by default with random bits of the seed 0."""
+    return NoiseSource(make_budget(kind, amount, rows), source or SeededSource(0))
 
 
 def dependent_rows(sizes, n, seed=0):

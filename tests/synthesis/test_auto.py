@@ -40,7 +40,7 @@ def run(amount, kind="gaussian", n=2000, seed=0, **others):
 def test_all_pairs_are_measured_with_little_noise(kind):
     table, fitted = run(HUGE, kind)
     assert set(PAIRS) <= {marginal.clique for marginal in table.marginals}
-    assert table.budget.remaining == 0
+    assert table.noise.remaining == 0
     rows = dependent_rows(SIZES, 2000)
     assert all(count_misplaced(table, fitted, rows, SIZES, pair) < 0.005 * 2000 for pair in PAIRS)
 
@@ -50,7 +50,7 @@ def test_no_pair_is_measured_with_much_noise(kind):
     table, fitted = run(TINY, kind)
     assert {marginal.clique for marginal in table.marginals} == {(0,), (1,), (2,), (3,)}
     assert len(table.marginals) == 8  # a twentieth first, then the rest
-    assert table.budget.remaining == 0
+    assert table.noise.remaining == 0
     assert_sound(fitted.model)
 
 
@@ -92,7 +92,7 @@ def test_strong_pair_has_capacity_before_many_weak_pairs(kind):
     rows = np.array(columns).T
     table = private_counts(rows, sizes, make_budget(kind, HUGE))
     fitted = measure_and_fit(table, plan(sizes, max_cells=2000))
-    assert table.budget.remaining == 0
+    assert table.noise.remaining == 0
     assert (0, 1) in {marginal.clique for marginal in table.marginals}
     assert count_misplaced(table, fitted, rows, sizes, (0, 1)) < 0.05 * n
 
@@ -109,7 +109,7 @@ def test_rare_label_has_capacity_for_its_strongest_pairs():
     measure_and_fit(table, plan(sizes, max_cells=300))
     of_label = {marginal.clique for marginal in table.marginals if 14 in marginal.clique}
     assert len(of_label - {(14,)}) >= 2
-    assert table.budget.remaining == 0
+    assert table.noise.remaining == 0
 
 
 def coded_table(n=6000, size=60, seed=0):
@@ -172,7 +172,7 @@ def test_error_of_a_pair_is_weighted_by_target_and_numbers_of_values(kind, amoun
     Pairs with the target have the weight 10, and pairs with a column of two values, such as column 0, have 1.5.
     """
     table = measure_pairs(target, kind=kind, amount=amount)
-    assert table.budget.remaining == 0
+    assert table.noise.remaining == 0
     scaled = {1: [], 1.5: [], 10: []}
     # Two measurements of a pair with Gaussian noise are one.
     for marginal in merge_marginals(table.marginals):

@@ -12,16 +12,15 @@ import polars as pl
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
-from skdp.privacy import PrivacyBudget
-from skdp.randomness import SeededSource, watch_draws
-from skdp.synthesis.measure import MarginalPlan, NoiseBudget, measure_and_fit
+from skdp.randomness import watch_draws
+from skdp.synthesis.measure import MarginalPlan, measure_and_fit
 from skdp.synthesis.measure import _interactions as interactions
 from skdp.synthesis.measure._private_counts import PrivateScores
 from skdp.synthesis.measure._selection import score_marginals
 from skdp.synthesis.model import Structure
 from skdp.testing import replay_release
 from tests.conftest import quick_first
-from tests.synthesis.budgets import make_budget, private_counts
+from tests.synthesis.budgets import make_budget, make_noise, private_counts
 from tests.testing.central_releases import fit_model
 
 N = 6_000
@@ -89,7 +88,7 @@ def test_second_scores_expect_the_error_of_sampled_rows():
     sizes = (8,) * 5
     counts = private_counts(np.random.default_rng(0).integers(0, 8, (20_000, 5)), sizes, make_budget("gaussian", 100))
     model = measure_and_fit(counts, replace(make_plan(sizes), cliques=make_plan(sizes).columns)).model
-    counts.budget.remaining = Fraction(1)
+    counts.noise.remaining = Fraction(1)
     scores = score_marginals(counts, model, list(itertools.combinations(range(5), 3)), (None,) * 5)
     for clique, score in scores.noisy.items():
         assert score == pytest.approx(scores.chance[clique], rel=0.1)
@@ -280,13 +279,11 @@ def test_person_with_three_records_changes_each_score_by_at_most_three():
 @pytest.mark.parametrize(("kind", "n_rows"), list(itertools.product(["laplace", "gaussian"], [1, 3])))
 def test_choice_uses_its_fraction_of_the_budget(kind, n_rows):
     """One score may rise by the rows of a person while another one falls by as much."""
-    budget = NoiseBudget(
-        PrivacyBudget("epsilon" if kind == "laplace" else "mu", Fraction(1, 4), rows=n_rows), Fraction(0), n_rows
-    )
+    noise = make_noise(kind, Fraction(1, 4), n_rows)
     rates = []
     with watch_draws(lambda sampler, drawn, values: rates.append(values["rate"]) or drawn):
-        budget.choose(SeededSource(0), np.array([5, 9, 3]), Fraction(1, 4))
-    assert budget.remaining == Fraction(3, 4)
+        noise.choose(np.array([5, 9, 3]), Fraction(1, 4))
+    assert noise.remaining == Fraction(3, 4)
     epsilon = rates[0] * 2 * n_rows
     if kind == "laplace":
         assert epsilon == Fraction(1, 16)
@@ -295,8 +292,8 @@ def test_choice_uses_its_fraction_of_the_budget(kind, n_rows):
 
 
 def test_choice_compares_scores_of_weighted_records_with_expected_records():
-    budget = make_budget("laplace", 1_000).split(Fraction(1, 2), unit=100)
-    scores = PrivateScores(np.array([500, 1_400]), budget, SeededSource(0))
+    noise = make_noise("laplace", 1_000).split(Fraction(1, 2), unit=100)
+    scores = PrivateScores(np.array([500, 1_400]), noise)
     assert scores.choose([0, 1], np.array([0.0, 12.0]), Fraction(1)) == 0
 
 

@@ -17,9 +17,9 @@ from skdp import DPMarginalSynthesizer
 from skdp.central.statistics import rows_within
 from skdp.privacy import Mu, PrivacyBudget, gaussian_delta
 from skdp.randomness import SeededSource, watch_draws
-from skdp.synthesis.measure import NoiseBudget
+from skdp.synthesis.measure import plan_release
 from skdp.testing import replay_release
-from tests.synthesis.budgets import make_budget, private_counts
+from tests.synthesis.budgets import make_budget, make_noise, private_counts
 from tests.testing.central_releases import fit_model
 
 PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta in (1e-12, 1e-9, 1e-2)]
@@ -27,8 +27,9 @@ PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta i
 
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 def test_gaussian_privacy_is_used_up_exactly(epsilon, delta):
-    budget = NoiseBudget(PrivacyBudget("epsilon", Fraction(epsilon)), Fraction(delta))
-    mu = math.sqrt(2 * budget.rho)
+    budget = PrivacyBudget("epsilon", Fraction(epsilon))
+    noise = plan_release(budget, Fraction(delta), {}, ["x"], max_values=2).noise
+    mu = math.sqrt(noise.mu_squared)
     assert gaussian_delta(mu, epsilon) <= delta * (1 + 1e-6)
     assert gaussian_delta(mu * 1.001, epsilon) > delta
 
@@ -41,21 +42,22 @@ COUNTS = np.array([5, 0, 7, 2**40])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["add_to_counts", "add_to_scores"])
 def test_budget_exceeded_is_raised_before_drawing(scripted_source, kind, method):
-    budget = make_budget(kind, 1)
-    budget.add_to_counts(SeededSource(0), COUNTS, Fraction(2, 3))
+    noise = make_noise(kind, 1)
+    noise.add_to_counts(COUNTS, Fraction(2, 3))
+    noise._source, random = scripted_source(), noise._source
     for share in [Fraction(1, 3) + Fraction(1, 10**30), Fraction(1), Fraction(0), Fraction(-1)]:
-        source = scripted_source()
         with pytest.raises(RuntimeError, match="The fractions of the budget"):
-            getattr(budget, method)(source, COUNTS, share)
-        assert source.used == 0
-        assert budget.remaining == Fraction(1, 3)
-    getattr(budget, method)(SeededSource(1), COUNTS % 10, Fraction(1, 3))
-    assert budget.remaining == 0
+            getattr(noise, method)(COUNTS, share)
+        assert noise._source.used == 0
+        assert noise.remaining == Fraction(1, 3)
+    noise._source = random
+    getattr(noise, method)(COUNTS % 10, Fraction(1, 3))
+    assert noise.remaining == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors_are_proportional_to_the_rows_of_a_person(kind):
-    one, three = make_budget(kind, Fraction(1, 10**6)), make_budget(kind, Fraction(1, 10**6), 3)
+    one, three = make_noise(kind, Fraction(1, 10**6)), make_noise(kind, Fraction(1, 10**6), 3)
     for error in ("std_error", "choice_error", "score_std_error"):
         options = [Fraction(1, 2)] if error == "std_error" else [Fraction(1, 2), 10]
         assert getattr(three, error)(*options) == pytest.approx(3 * getattr(one, error)(*options), rel=1e-6)
@@ -67,7 +69,7 @@ def test_errors_are_proportional_to_the_rows_of_a_person(kind):
     st.fractions(Fraction(1, 1000), 1, max_denominator=10**6),
 )
 def test_best_fractions_add_up_and_none_are_better(kind, weights, total):
-    budget = make_budget(kind, Fraction(1, 10**8))  # much noise, so that rounding to twelfths is negligible
+    budget = make_noise(kind, Fraction(1, 10**8))  # much noise, so that rounding to twelfths is negligible
     shares = budget.allocate(weights, total)
     assert sum(shares) == total
     assert min(shares) > 0
@@ -92,12 +94,12 @@ def test_best_fractions_add_up_and_none_are_better(kind, weights, total):
 def test_noise_has_the_stated_variance(kind, method):
     """The sum of squares is within its chi-square bounds (doubled degrees of freedom for the heavier tails)."""
     n, share = 4000, Fraction(1, 50)
-    budget = make_budget(kind, 1, 2)
+    budget = make_noise(kind, 1, 2)
     size = n if method == "add_to_counts" else 4
     squares = []
     for seed in range(1 if method == "add_to_counts" else 1000):
-        fresh = make_budget(kind, 1, 2)
-        squares.append(getattr(fresh, method)(SeededSource("size", seed), np.full(size, 9), share) - 9)
+        fresh = make_noise(kind, 1, 2, SeededSource("size", seed))
+        squares.append(getattr(fresh, method)(np.full(size, 9), share) - 9)
     found = float(np.mean(np.concatenate(squares) ** 2))
     said = budget.std_error(share) if method == "add_to_counts" else budget.score_std_error(share, 4)
     freedom = 4000 / (1 if kind == "gaussian" else 8)
@@ -110,7 +112,7 @@ def test_noise_has_the_stated_variance(kind, method):
 def test_errors_of_integers_with_little_noise_are_exact(kind, scale):
     """Rounding added a twelfth to the variance, which is wrong for noise that is nearly always 0."""
     amount = scale**-2 if kind == "gaussian" else 1 / scale
-    budget = make_budget(kind, Fraction(amount).limit_denominator(10**6))
+    budget = make_noise(kind, Fraction(amount).limit_denominator(10**6))
     values = np.arange(1, 400 + 20 * scale)
     if kind == "gaussian":
         beyond = 2 * norm.sf((values - 0.5) / scale)  # P(|noise| >= value)
@@ -175,7 +177,7 @@ def test_row_costs_the_stated_epsilon_with_values_counted_together(epsilon):
 def test_many_scores_have_one_joint_noise_and_cost_their_fraction():
     rates = []
     with watch_draws(lambda sampler, drawn, values: rates.append(1 / Fraction(values["scale"])) or drawn):
-        make_budget("laplace", 5).add_to_scores(SeededSource(0), np.zeros(450, np.int64), Fraction(1, 3))
+        make_noise("laplace", 5).add_to_scores(np.zeros(450, np.int64), Fraction(1, 3))
     assert rates == [Fraction(5, 3)]
 
 
@@ -220,6 +222,5 @@ def test_selected_rows_of_each_person_are_uniform_and_independent(max_rows):
 def test_choices_do_not_depend_on_the_unit(kind):
     scores, unit = np.array([0, 3, 5]), 1 << 20
     for seed in range(30):
-        one, many = (make_budget(kind, 1).split(Fraction(1, 2), size) for size in (1, unit))
-        chosen = one.choose(SeededSource(seed), scores, Fraction(1))
-        assert many.choose(SeededSource(seed), scores * unit, Fraction(1)) == chosen
+        one, many = (make_noise(kind, 1, source=SeededSource(seed)).split(Fraction(1, 2), u) for u in (1, unit))
+        assert many.choose(scores * unit, Fraction(1)) == one.choose(scores, Fraction(1))

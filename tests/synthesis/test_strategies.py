@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer
-from skdp.synthesis.measure import NoiseBudget
+from skdp.synthesis.measure import NoiseSource
 from tests.errors import refusal
 from tests.synthesis.budgets import assert_sound
 
@@ -64,8 +64,8 @@ def test_tiny_tables_give_distributions(sizes, method, epsilon, delta, n, max_ce
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [0, 1e-9])
 def test_negative_noisy_counts_give_a_distribution(method, delta, monkeypatch):
-    counts = NoiseBudget.add_to_counts
-    monkeypatch.setattr(NoiseBudget, "add_to_counts", lambda *given: counts(*given) - 10**7)
+    counts = NoiseSource.add_to_counts
+    monkeypatch.setattr(NoiseSource, "add_to_counts", lambda *given: counts(*given) - 10**7)
     synthesizer = fit_model(marginals=method, delta=delta)
     assert all((marginal.counts < 0).all() for marginal in synthesizer.marginals_)
     assert synthesizer.n_rows_ == 1

@@ -261,9 +261,8 @@ def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_r
         "skdp.central.statistics._calibrated_noise.exponential_mechanism",
         lambda source, scores, rate: chosen.append(float(rate) * np.asarray(scores)) or 0,
     )
-    budget = make_budget("gaussian", 1, n_rows)
     fraction = Fraction(1, 3)
-    epsilon = float((budget._budget * fraction).choice)
+    epsilon = float((make_budget("gaussian", 1, n_rows) * fraction).choice)
 
     @cache
     def log_probabilities(rows):
@@ -289,17 +288,17 @@ def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_r
 def test_measurement_spends_the_whole_budget(threshold, monkeypatch):
     """With and without a table, for which pairs have waited."""
     monkeypatch.setattr(target_table, "MIN_CORRECTED_ERRORS", threshold)
-    budgets = []
+    sources = []
     start = target_table.measure_target_table
 
     def measure(private, *args, **options):
-        budgets.append(private.budget)
+        sources.append(private.noise)
         return start(private, *args, **options)
 
     monkeypatch.setattr("skdp.synthesis.measure._selection.measure_target_table", measure)
     synthesizer = fit(make_clusters(), epsilon=2.0, domain=CLUSTER_DOMAIN)
     assert bool(find_tables(synthesizer)) == math.isfinite(threshold)
-    assert [budget.remaining for budget in budgets] == [Fraction(0)]
+    assert [noise.remaining for noise in sources] == [Fraction(0)]
 
 
 def replay_neighbors(n_neighbors, n_rows):

@@ -14,8 +14,10 @@ from skdp.synthesis.measure._plan import is_within as is_within
 from skdp.synthesis.measure._plan import make_plan as make_plan
 from skdp.synthesis.measure._plan import structure_of as structure_of
 from skdp.synthesis.measure._plan import warn_excluded as warn_excluded
-from skdp.synthesis.measure._private_counts import NoiseBudget as NoiseBudget
+from skdp.synthesis.measure._private_counts import NoiseSource as NoiseSource
 from skdp.synthesis.measure._private_counts import PrivateCounts as PrivateCounts
+from skdp.synthesis.measure._release import PlannedRelease as PlannedRelease
+from skdp.synthesis.measure._release import plan_release as plan_release
 from skdp.synthesis.measure._rules import CLIQUES_PER_MODEL as CLIQUES_PER_MODEL
 from skdp.synthesis.measure._rules import measure_valid as measure_valid
 from skdp.synthesis.measure._selection import FittedCounts as FittedCounts

@@ -14,6 +14,7 @@ import numpy as np
 
 from skdp._arrays import Floats, Indices, Mask
 from skdp.domain import Domain, Interval, make_edge_array
+from skdp.privacy import Split
 from skdp.synthesis.measure._interactions import group_values
 from skdp.synthesis.measure._private_counts import PrivateCells
 from skdp.synthesis.measure._rules import find_ends
@@ -40,6 +41,16 @@ from skdp.synthesis.private._number_cells import (
 from skdp.synthesis.private._table import find_others
 
 # Tuned by benchmarks/synthesis_numbers.py.
+CELL_PARTS = Split(
+    rest="marginals",
+    declared=Fraction(3, 20),
+    found=Fraction(1, 5),
+    numbers=Fraction(3, 40),
+)
+"""Parts of the budget for the cells of columns with declared bins, and with found bins, and for frequent numbers.
+
+The cells of frequent numbers are counted when they are divided first, later, and at last: a third each."""
+
 CLEAR_STD_ERRORS = 3.0
 CLEAR_NUMBER_STD_ERRORS, CLEAR_NUMBER_STD_ERRORS_PURE = 4.5, 8.5
 """Standard errors above which a block of cells, or a single cell, has records.
@@ -95,12 +106,12 @@ def measure_cells(
     # Within declared bins, a column spends 15 % of an equal part of the budget. If no
     # column has declared bins, all together spend a fifth of the budget on finding them.
     if declared:
-        fraction = Fraction(3, 20 * private.n_columns)
+        fraction = CELL_PARTS.declared / private.n_columns
         levels |= private.measure_levels(declared, fraction)
     if found:
-        levels |= private.measure_levels(found, Fraction(1, 5 * len(cells)))
+        levels |= private.measure_levels(found, CELL_PARTS.found / len(cells))
     cells = _find_numbers(private, cells, levels)
-    numbers = NumberCounts(intervals, cells, levels, private.budget.is_gaussian)
+    numbers = NumberCounts(intervals, cells, levels, private.noise.is_gaussian)
     if found:
         ends = {
             c: find_ends(cells[c], (facts or domain)._list_limits(domain.columns[c]))
@@ -122,7 +133,7 @@ def _find_numbers(
     `levels` has the noisy counts of `cells`, and gets the counts of the new cells.
     """
     # Only columns with frequent wide cells spend these fractions of the budget.
-    fraction = Fraction(1, 40 * max(1, len(cells)))
+    fraction = CELL_PARTS.numbers / (3 * max(1, len(cells)))
     # A divided cell is clear in all later counts of its parts, too.
     min_count = CLEAR_STD_ERRORS * private.cell_error(fraction / N_DIVISIONS)
     wide = {}
@@ -274,8 +285,7 @@ def _choose_bins(
     found = [*ends]
     counts = {column: numbers.combine(column, ()) for column in found}
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
-    budget = private.budget
-    noise = budget.std_error(budget.remaining / (2 * len(domain.columns)))
+    noise = private.noise.std_error(private.noise.remaining / (2 * len(domain.columns)))
     n_cells = MAX_NOISE * total / noise
     min_tail = min(0.5, MIN_TAIL_STD_ERRORS * noise / total)
     # The number of bins for a pair of columns with found bins, and for a pair with another

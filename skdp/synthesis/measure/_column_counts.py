@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers
-from skdp.randomness import ByteSource
+from skdp.privacy import Split
 from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
 from skdp.synthesis.measure._marginal_scores import group_rare_values
 from skdp.synthesis.measure._private_counts import (
     MIN_STD_ERROR,
-    NoiseBudget,
+    NoiseSource,
     PrivateCells,
     Sensitivity,
 )
@@ -25,8 +25,8 @@ from skdp.synthesis.private._column_records import ColumnRecords
 from skdp.synthesis.private._number_cells import Shape
 
 # benchmarks/synthesis_columns.py shows the effect of half and twice of each constant.
-STEP_FRACTION = Fraction(1, 20)
-"""Fraction of the budget for the first counts of columns, and for the scores of pairs."""
+PARTS = Split(rest="tables", columns=Fraction(1, 20), scores=Fraction(1, 20))
+"""Parts of the budget for the first counts of columns, for the scores of pairs, and for cells of numbers and tables."""
 
 MAX_TAIL_STD_ERRORS = 3.5
 """Largest difference of the estimated and the noisy count of a bin in a tail; otherwise it gets its noisy count."""
@@ -117,14 +117,11 @@ class PrivateColumns:
     # Neighbors differ in the private values of one record. So the record is in two
     # different cells of a table, with the same public cell.
 
-    def __init__(
-        self, records: ColumnRecords, budget: NoiseBudget, source: ByteSource
-    ) -> None:
-        """Store the records, the budget of all measurements and the source of random bits."""
+    def __init__(self, records: ColumnRecords, noise: NoiseSource) -> None:
+        """Store the records, and the noise of all measurements."""
         self._combinations = records.combinations
-        self._source = source
         self.public = records.public
-        self.budget = budget
+        self.noise = noise
 
     @property
     def n_rows(self) -> int:
@@ -148,14 +145,14 @@ class PrivateColumns:
         """Return the integers of a table that are measured with noise."""
         n_cells = int((self.count_cells(cross) > 0).sum())
         # With more than two cells, centered numbers need more Laplace noise than counts.
-        is_gaussian = self.budget.is_gaussian
+        is_gaussian = self.noise.is_gaussian
         is_centered = n_cells == 2 or (n_cells > 2 and is_gaussian)
         return _CountedNumbers(n_cells, cross.n_values, is_centered)
 
     def std_error_of(self, cross: Cross, fraction: Fraction) -> float:
         """Return the standard error of each count of a table that is measured with a fraction of the budget."""
         form = self._make_form(cross)
-        noise = self.budget.std_error(fraction, form.sensitivity)
+        noise = self.noise.std_error(fraction, form.sensitivity)
         return max(MIN_STD_ERROR, noise * form.relative_std_error)
 
     def measure(
@@ -172,9 +169,7 @@ class PrivateColumns:
         has_records = exact.sum(axis=1) > 0
         numbers = form.center(exact[has_records])
         counted = numbers[: form.n_counted_cells, : form.n_counted_values]
-        noisy = self.budget.add_to_counts(
-            self._source, counted, fraction, form.sensitivity
-        )
+        noisy = self.noise.add_to_counts(counted, fraction, form.sensitivity)
         noisy = form.complete(noisy, numbers.sum(axis=1, keepdims=True))
         if form.is_centered and single is not None:
             noisy = (noisy + single.group(cross)) / form.n_cells
@@ -199,30 +194,30 @@ class PrivateColumns:
             guess = np.rint(expected).astype(np.int64)
             distances.append(int(np.abs(self._count(cross) - guess).sum()))
         exact = np.array(distances, np.int64)
-        return self.budget.add_to_scores(self._source, exact, fraction, change=2)
+        return self.noise.add_to_scores(exact, fraction, change=2)
 
 
 def measure_columns(
-    records: ColumnRecords, budget: NoiseBudget, source: ByteSource
+    records: ColumnRecords, noise: NoiseSource
 ) -> tuple[list[NoisyCounts], dict[int, Shape]]:
     """Spend the budget on the cells of private numbers, on columns, and on pairs that noisy scores select.
 
     Return the noisy counts, the private columns first, and the distributions of numbers within bins, by index.
     """
     # Replacing a value changes two counts of cells.
-    private = PrivateCells(records.private, budget, source, (2, 2))
+    private = PrivateCells(records.private, noise, (2, 2))
     domain, numbers = measure_cells(
         private, records.joint_domain, records.cells, records.max_bins
     )
     records.set_bins(domain)
-    columns = PrivateColumns(records, budget, source)
+    columns = PrivateColumns(records, noise)
     singles = []
     for column in range(len(records.private_sizes)):
         singles.append(Cross((column,), records.values_of(column)))
     # The noise of a single column is also in all its pairs, so it costs as much as the
     # noise of one cell in each of them.
     weights = [records.n_columns * _find_cost(columns, cross) for cross in singles]
-    first = _measure_tables(columns, singles, weights, STEP_FRACTION, [])
+    first = _measure_tables(columns, singles, weights, PARTS.columns, [])
     proportions = [estimate_proportions(counts) for counts in first]
     pairs = _list_pairs(columns, records, proportions)
     chosen = _choose(
@@ -231,7 +226,7 @@ def measure_columns(
     crosses = [*singles, *chosen]
     for cross in chosen:
         weights.append(_find_cost(columns, cross))
-    noisy = _measure_tables(columns, crosses, weights, budget.remaining, first)
+    noisy = _measure_tables(columns, crosses, weights, noise.remaining, first)
     return _estimate_numbers(numbers, noisy)
 
 
@@ -270,7 +265,7 @@ def _measure_tables(
     tables with a public column.
     """
     measured: list[NoisyCounts] = []
-    parts = columns.budget.allocate(weights, fraction)
+    parts = columns.noise.allocate(weights, fraction)
     for index, (cross, part) in enumerate(zip(crosses, parts, strict=True)):
         single = None if cross.public is None else measured[cross.private[0]]
         counts = columns.measure(cross, part, single)
@@ -283,7 +278,7 @@ def _measure_tables(
 def _find_cost(columns: PrivateColumns, cross: Cross) -> float:
     """Return the sum of the standard errors of the cells of a table, relative to the noise of one count."""
     n_cells = int((columns.count_cells(cross) > 0).sum()) * cross.n_values
-    unit_std_error = columns.budget.std_error(Fraction(1))
+    unit_std_error = columns.noise.std_error(Fraction(1))
     return max(1, n_cells) * columns.std_error_of(cross, Fraction(1)) / unit_std_error
 
 
@@ -295,7 +290,7 @@ def _list_pairs(
     `proportions` are the noisy proportions of the values of each private column. A group of values has a count that is
     clearly above the noise of a pair.
     """
-    noise = columns.budget.std_error(columns.budget.remaining / (2 * records.n_columns))
+    noise = columns.noise.std_error(columns.noise.remaining / (2 * records.n_columns))
 
     def group(counts: Floats, *, ordered: bool) -> Indices:
         """Return the group of each value, given its count; at least two groups."""
@@ -333,7 +328,7 @@ def _measure_gains(
     """Measure the dependence of each pair of columns, with noise.
 
     The score of a pair is the L1 distance of its counts from the counts of independent columns. All scores together
-    spend `STEP_FRACTION` of the budget. `proportions` are the noisy proportions of the values of each private column.
+    spend `PARTS.scores` of the budget. `proportions` are the noisy proportions of the values of each private column.
     """
     expected = []
     for cross in pairs:
@@ -343,7 +338,7 @@ def _measure_gains(
         for column in range(len(proportions)):
             joint = np.multiply.outer(joint, proportions[column]).ravel()
         expected.append(np.bincount(cross.value_of, joint, cross.n_values))
-    return columns.score(pairs, STEP_FRACTION, expected).tolist() if pairs else []
+    return columns.score(pairs, PARTS.scores, expected).tolist() if pairs else []
 
 
 def _choose(
@@ -358,9 +353,9 @@ def _choose(
     are always measured.
     """
     # If tables share a budget such that the sum of their errors is smallest, this sum is
-    # sum(noise**power) ** (1 / power): see `NoiseBudget.cost_power`.
-    power = columns.budget.cost_power
-    unit_std_error = columns.budget.std_error(columns.budget.remaining)
+    # sum(noise**power) ** (1 / power): see `NoiseSource.cost_power`.
+    power = columns.noise.cost_power
+    unit_std_error = columns.noise.std_error(columns.noise.remaining)
     noises = [CELL_COST * _find_cost(columns, cross) for cross in pairs]
     spent_noise = math.fsum((CELL_COST * weight) ** power for weight in single_weights)
     order = sorted(range(len(pairs)), key=lambda i: gains[i] / noises[i], reverse=True)

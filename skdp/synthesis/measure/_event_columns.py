@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Floats, Indices
 from skdp.domain import Domain, Expression
-from skdp.randomness import ByteSource
+from skdp.privacy import Split
 from skdp.synthesis.measure._cell_counts import MAX_BINS, measure_cells
 from skdp.synthesis.measure._plan import MarginalPlan, make_plan, structure_of
-from skdp.synthesis.measure._private_counts import NoiseBudget, PrivateCounts
+from skdp.synthesis.measure._private_counts import NoiseSource, PrivateCounts
 from skdp.synthesis.measure._rules import (
     CLIQUES_PER_MODEL,
     list_related,
@@ -36,8 +36,8 @@ from skdp.synthesis.private._number_cells import find_intervals
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import replace_columns, select_present
 
-PEOPLE_FRACTION = Fraction(1, 5)
-"""Fraction of the budget for people and their numbers of events; benchmarks/linked.py shows half and twice of it."""
+PARTS = Split(rest="events", people=Fraction(1, 5))
+"""Parts of the budget for people with their numbers of events, and for all events; see benchmarks/linked.py."""
 
 
 class Histories:
@@ -243,8 +243,7 @@ def measure_linked(
     declared: Domain,
     coded: CodedTables,
     *,
-    budget: NoiseBudget,
-    source: ByteSource,
+    noise: NoiseSource,
 ) -> dict[Any, tuple[Domain, FittedCounts]]:
     """Spend the budget on noisy counts of people and of events; return the domain and counts of each table.
 
@@ -252,7 +251,7 @@ def measure_linked(
     people first, for None.
     """
     domain, people, events = coded
-    private = PrivateCounts(people, budget.split(PEOPLE_FRACTION), source)
+    private = PrivateCounts(people, noise.split(PARTS.people))
     max_bins = limit_bins(tables, domain.sizes[-1], plan.max_cells)
     domain, cells = measure_cells(
         private, domain, tables.people.cells, max_bins, declared
@@ -260,10 +259,10 @@ def measure_linked(
     persons = people.refine(cells.cells).coarsen(domain, cells.bins).codes
     counts = measure_and_fit(private, plan.with_domain(domain), cells)
     measured: dict[Any, tuple[Domain, FittedCounts]] = {None: (domain, counts)}
-    fraction = budget.remaining / len(tables.events)
+    fraction = PARTS.events / len(tables.events)
     for name, table in tables.events.items():
         rows, records = events[name]
-        private = PrivateCounts(records, budget.split(fraction, PERSON_WEIGHT), source)
+        private = PrivateCounts(records, noise.split(fraction, PERSON_WEIGHT))
         cut, cells = measure_cells(
             private, table.domain, table.cells, max_bins, declared
         )
@@ -272,7 +271,7 @@ def measure_linked(
         )
         codes = records.refine(cells.cells).coarsen(cut, cells.bins).codes
         linked = columns.make_records(rows, codes, persons)
-        private = PrivateCounts(linked, private.budget, source)
+        private = PrivateCounts(linked, private.noise)
         cells = replace(cells, intervals=find_intervals(columns.domain))
         counts = measure_and_fit(private, columns.plan(plan.max_cells), cells)
         measured[name] = columns.domain, counts

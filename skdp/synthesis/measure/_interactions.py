@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdp._arrays import Floats, Indices
+from skdp.privacy import Split
 from skdp.synthesis.measure._marginal_scores import NOISE_COST
 from skdp.synthesis.measure._plan import MarginalPlan
 from skdp.synthesis.measure._private_counts import (
@@ -59,6 +60,9 @@ MODEL_ROWS, MAX_ROWS = 1 << 13, 100_000
 CHOICE_FRACTION, MAX_CHOICE_FRACTION = Fraction(1, 256), Fraction(1, 32)
 """Fractions of the budget for a choice: if possible, and at most."""
 
+EXCESS_PARTS = Split(rest="score", choice=Fraction(2, 3))
+"""Parts of a budget for the choice of a part of a marginal, and for its score."""
+
 MAX_CHOICE_ERROR = 0.15
 """Largest error of a choice, relative to the number of scored records."""
 
@@ -94,13 +98,13 @@ def plan_search(
     for cliques in (listed, [c for c in listed if plan.target in c]):
         if not cliques:
             break
-        budget = private.budget
-        required = budget.choice_error(CHOICE_FRACTION, len(cliques)) / MAX_CHOICE_ERROR
+        noise = private.noise
+        required = noise.choice_error(CHOICE_FRACTION, len(cliques)) / MAX_CHOICE_ERROR
         if private.can_sample:
             most = min(total, MAX_ROWS, MAX_COUNTED / len(cliques) - MODEL_ROWS)
             n_records = min(max(MODEL_ROWS, required), most)
         # The error of a choice is proportional to a power of its fraction of the budget.
-        scale = (required / n_records) ** (1 / budget.error_power)
+        scale = (required / n_records) ** (1 / noise.error_power)
         fraction = CHOICE_FRACTION * max(1, math.ceil(scale))
         # The number of records has an error, too.
         if fraction <= MAX_CHOICE_FRACTION * Fraction(3, 2):
@@ -265,8 +269,8 @@ class Comparison:
         scores, expected = self.score(parts)
         n_cells = np.array([self.n_cells(*part) for part in parts])
         costs = expected + cell_cost * n_cells
-        index = scores.choose(range(len(parts)), costs, fraction * Fraction(2, 3))
-        excess = scores.measure(index, fraction / 3) - expected[index]
+        index = scores.choose(range(len(parts)), costs, fraction * EXCESS_PARTS.choice)
+        excess = scores.measure(index, fraction * EXCESS_PARTS.score) - expected[index]
         return *parts[index], float(excess)
 
     def list_parts(self, clique: Clique) -> list[tuple[Clique, Level]]:
@@ -303,22 +307,20 @@ def find_interactions(
     Return this excess, and the groups of values with which marginals of at least three columns are measured.
     An interaction is measured later with about a `fraction` of the remaining budget.
     """
-    budget = private.budget
+    noise = private.noise
     rate = float(search.sampling_rate)
     limit = compared.limit_of_chance(len(search.cliques))
-    limit += 3 * budget.std_error(search.fraction / 4)
-    cell_cost = rate * NOISE_COST * budget.std_error(budget.remaining * fraction)
+    limit += 3 * noise.std_error(search.fraction / 4)
+    cell_cost = rate * NOISE_COST * noise.std_error(noise.remaining * fraction)
     scores, expected = compared.score(compared.find_levels(search.cliques))
     candidates = list(range(len(search.cliques)))
     all_excess: dict[Clique, float] = {}
     groups: dict[Clique, ValueGroups] = {}
     part_fraction = search.fraction * Fraction(3, 4)
-    kept = max(budget.remaining / 4, budget.remaining - MAX_CHOICES_FRACTION)
+    kept = max(noise.remaining / 4, noise.remaining - MAX_CHOICES_FRACTION)
     min_remaining = kept + search.fraction + part_fraction
     while (
-        candidates
-        and len(all_excess) < MAX_CHOICES
-        and budget.remaining > min_remaining
+        candidates and len(all_excess) < MAX_CHOICES and noise.remaining > min_remaining
     ):
         index = scores.choose(candidates, expected, search.fraction)
         # The same excess may be in fewer columns, also in a pair, or in fewer groups.

@@ -18,7 +18,7 @@ from skdp._arrays import Floats, Indices
 from skdp.synthesis.measure._plan import MarginalPlan
 from skdp.synthesis.measure._private_counts import (
     MEAN_ABSOLUTE,
-    NoiseBudget,
+    NoiseSource,
     PrivateCounts,
     groups_of,
 )
@@ -149,7 +149,7 @@ def score_guesses(
     #    for sparse detection and estimation. IEEE Transactions on Information Theory
     #    57(9).
     n_rounds = 1
-    if private.budget.is_gaussian:
+    if private.noise.is_gaussian:
         n_affordable = max(1, int(fraction / SCORE_FRACTION))
         n_rounds = max(1, (len(guesses) // n_affordable).bit_length() - 1)
     sums = dict.fromkeys(guesses, 0.0)
@@ -159,7 +159,7 @@ def score_guesses(
         if not remaining:
             break
         round_fraction = fraction / n_rounds
-        std_error = private.budget.score_std_error(round_fraction, len(remaining))
+        std_error = private.noise.score_std_error(round_fraction, len(remaining))
         precision = std_error**-2
         scores = private.score(remaining, guesses, groups, round_fraction).tolist()
         above_chance = []
@@ -317,7 +317,7 @@ class Candidates:
     """Marginals among which to choose, and the measurements that share the budget with them."""
 
     plan: MarginalPlan
-    budget: NoiseBudget
+    noise: NoiseSource
     fraction: Fraction
     """Fraction of the budget for the chosen and the repeated marginals."""
     groups: ValueGroups
@@ -396,10 +396,10 @@ class Candidates:
         Also return marginals with a gain that do not fit into the model.
         """
         # The smallest sum of noise is ``error * sum(cost ** power) ** (1 / power)``:
-        # see `NoiseBudget.cost_power`. The noise that a marginal adds is the increase
+        # see `NoiseSource.cost_power`. The noise that a marginal adds is the increase
         # of this sum.
-        power = self.budget.cost_power
-        scale = self.budget.noise_scale(self.total)
+        power = self.noise.cost_power
+        scale = self.noise.noise_scale(self.total)
         costs = {}
         gains = {}
         for clique, gain in self.gains.items():
@@ -425,11 +425,11 @@ class Candidates:
         rejected: list[Clique] = []
         for clique in sorted(gains, key=rank, reverse=True):
             spent_with = spent + costs[clique] ** power
-            # The standard error of a count of this marginal, by `NoiseBudget.allocate`.
+            # The standard error of a count of this marginal, by `NoiseSource.allocate`.
             own = (
-                scale * (spent_with / costs[clique] ** power) ** self.budget.error_power
+                scale * (spent_with / costs[clique] ** power) ** self.noise.error_power
             )
-            error = NOISE_COST * scale * self.budget.relative_error(own)
+            error = NOISE_COST * scale * self.noise.relative_error(own)
             added_noise = error * (spent_with ** (1 / power) - spent ** (1 / power))
             if gains[clique] <= added_noise:
                 continue

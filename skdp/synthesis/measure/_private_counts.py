@@ -1,11 +1,9 @@
-"""A privacy budget for noisy counts and scores, and the private records from which they are measured."""
+"""Noise with a privacy budget for counts and scores, and the private records from which they are measured."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,20 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from skdp._arrays import Floats, Indices, Integers
-from skdp.base import parse_ends
-from skdp.central import plan_limit_search
-from skdp.central.statistics import (
-    SEARCH_PART,
-    Noise,
-    choice_name,
-    choose,
-    plan_categories,
-)
-from skdp.domain import Domain, FoundCategories, Interval
-from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
+from skdp._arrays import Floats, Indices, Integers, Mask
+from skdp.central.statistics import Noise, choose
+from skdp.domain import Domain, Interval
+from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource, bernoulli_ratio
-from skdp.synthesis.measure._domain_search import DomainSearch
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
@@ -49,9 +38,6 @@ MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 MIN_STD_ERROR = 1e-3
 """Smallest standard error: noise that is nearly always 0 still gets a finite weight."""
 
-MAX_STD_ERROR = 10**30
-"""Largest standard error of a count, for one row per person; with more noise nothing is learned."""
-
 MAX_NOISY_COUNT = 1 << 52
 """Largest noisy count; floats represent it exactly."""
 
@@ -67,8 +53,8 @@ ONE_COUNT: Sensitivity = (1, 1)
 """Sensitivity of the counts of disjoint cells: a record is in one of them or in none."""
 
 
-class NoiseBudget:
-    """The budget of one fit, of which each measurement spends a fraction."""
+class NoiseSource:
+    """A source of noise with a privacy budget, of which each measurement spends a fraction."""
 
     # Fractions may depend on earlier measurements as long as they add up to 1: epsilons
     # add up, and so do squares of mu ([1]_, [2]_). A record changes one count of a
@@ -78,142 +64,31 @@ class NoiseBudget:
     #    differential privacy. arXiv:2210.17520
 
     def __init__(
-        self,
-        budget: PrivacyBudget,
-        delta: Fraction,
-        max_rows_per_person: int = 1,
-        found: Mapping[Any, Interval | FoundCategories] | None = None,
+        self, budget: PrivacyBudget, source: ByteSource, unit: int = 1
     ) -> None:
-        """Choose the form of the budget: epsilon for Laplace noise, or mu for Gaussian noise.
+        """Store a budget in epsilon, for Laplace noise, or in mu, for Gaussian noise, and random bits.
 
-        With a `delta`, it is the largest mu that implies (epsilon, delta), unless this budget is too small for any
-        result. `remaining` is the fraction of the budget that is not spent. Integers are measured in units of
-        1 / `unit` records. `found` has the columns whose values are found; texts need one half of `delta`.
+        `remaining` is the fraction of the budget that is not spent. Integers are measured in units of 1 / `unit`
+        records.
         """
-        self._charged = budget, delta
-        self._found = found or {}
-        self._texts = [
-            name
-            for name, values in self._found.items()
-            if isinstance(values, FoundCategories)
-        ]
-        if self._texts:
-            check_texts(self._texts, budget, delta)
-            delta /= 2
-        # With a delta, the budget is the largest mu that implies (epsilon, delta).
-        kind, amount = budget.kind, budget.amount
-        # The standard error is about max_rows_per_person / epsilon, or over mu.
-        min_amount = Fraction(max_rows_per_person, MAX_STD_ERROR)
-        if kind != "epsilon":
-            kind, amount = "mu", budget.mu_squared
-        # mu is about the larger one of epsilon and delta, or less. If both are too small,
-        # the error below is raised without computing it.
-        elif delta > 0 and max(amount, delta) >= min_amount:
-            kind, amount = "mu", Fraction(largest_mu(amount, delta)) ** 2
-        if kind == "mu":
-            min_amount **= 2
-        if amount < min_amount:
-            raise ValueError(
-                "`epsilon` or `delta` is too small: the noise would exceed "
-                f"{MAX_STD_ERROR:g} records per row of a person."
-            )
-        self._budget = PrivacyBudget(kind, amount, rows=max_rows_per_person)
+        self._budget = budget
+        self._source = source
+        self.unit = unit
         self.remaining = Fraction(1)
-        self.unit = 1
 
-    def charge(
-        self,
-        charge_release: Callable[..., ByteSource],
-        scope: Sequence[Any],
-        mechanism: str,
-        n_equal: int = 0,
-        **more: Any,
-    ) -> ByteSource:
-        """Charge a ledger for the whole budget by a method of an estimator; return the source of random bits.
-
-        `n_equal` is the number of marginals that have equal parts of the whole budget; 0 if parts depend on results.
-        """
-        budget, delta = self._charged
-        losses = self.losses
-        if n_equal and not self.is_gaussian:
-            noise = self._make_noise(Fraction(1, n_equal), ONE_COUNT)
-            losses = (replace(noise.loss, count=n_equal),)
-        return charge_release(
-            budget,
-            scope,
-            mechanism,
-            delta=delta,
-            rho=self.rho,
-            losses=losses,
-            **more,
-        )
-
-    def split(self, fraction: Fraction, unit: int = 1) -> NoiseBudget:
-        """Spend a fraction of the budget on a budget of its own, for integers in units of 1 / `unit` records."""
+    def split(self, fraction: Fraction, unit: int = 1) -> NoiseSource:
+        """Spend a fraction of the budget on a source of its own, for integers in units of 1 / `unit` records."""
         self._use_fraction(fraction)
-        part = copy(self)
-        part._budget = self._budget * fraction
-        part.remaining = Fraction(1)
-        part.unit = unit
-        return part
+        return NoiseSource(self._budget * fraction, self._source, unit)
 
-    def split_search(
-        self, names: Sequence[Any], max_values: int, n_changed: int = 1
-    ) -> tuple[DomainSearch, NoiseBudget]:
-        """Plan a search of the values of some of the columns `names`; also return the budget of other parts.
-
-        A column of text has at most `max_values` values. Neighboring tables differ in `n_changed` rows per row of a
-        person.
-        """
-        rest, texts = self._budget, None
-        budget = replace(rest, rows=n_changed * rest.rows)
-        if self._texts:
-            part = SEARCH_PART * Fraction(len(self._texts), len(names))
-            texts = plan_categories(
-                self._texts, budget, *self._charged, part=part, max_values=max_values
-            )
-            rest, budget = rest * (1 - part), budget * (1 - part)
-        numbers = {n: v for n, v in self._found.items() if n not in self._texts}
-        ends = parse_ends({name: numbers.get(name, (0, 1)) for name in names}, names)
-        limits = plan_limit_search(names, ends, budget, within=False)
-        if limits is not None:
-            rest = limits.rest
-        search = DomainSearch(self._found, limits, texts)
-        if not self._found:
-            return search, self
-        return search, self.split(rest.amount / self._budget.amount)
+    def draw_bernoulli(self, rate: Fraction, size: int) -> Mask:
+        """Draw True with a probability, independent of all records; shape (size,)."""
+        return bernoulli_ratio(self._source, *rate.as_integer_ratio(), size)
 
     @property
     def is_gaussian(self) -> bool:
         """True if the noise is Gaussian; otherwise it is discrete Laplace."""
         return self._budget.kind == "mu"
-
-    @property
-    def noise_name(self) -> str:
-        """The name of the noise."""
-        return Noise.from_budget(self._budget).name
-
-    def name_mechanism(self, *, selects: bool) -> str:
-        """Return the name of the mechanisms that measure marginals, and select them if `selects`."""
-        if not selects:
-            return f"{self.noise_name} noise on marginals"
-        choice = choice_name(self._budget)
-        return f"{self.noise_name} noise on marginals and scores, {choice} of marginals"
-
-    @property
-    def rho(self) -> Fraction | None:
-        """The loss rho = mu**2 / 2 in zero-concentrated differential privacy; None if it is not known."""
-        # The threshold of counts of texts needs a delta.
-        is_known = self.is_gaussian and not self._texts
-        return self._budget.amount / 2 if is_known else None
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        """The losses of the release; empty if only epsilon and delta are known."""
-        # With a larger mu, the loss adds nothing to epsilon.
-        if self.rho is None or self._budget.amount > 10**199:
-            return ()
-        return (gaussian_loss(self._budget.amount),)
 
     def _make_noise(self, fraction: Fraction, sensitivity: Sensitivity) -> Noise:
         """Return the noise of integers that are measured with a fraction of the budget."""
@@ -256,7 +131,6 @@ class NoiseBudget:
 
     def add_to_counts(
         self,
-        source: ByteSource,
         counts: Integers,
         fraction: Fraction,
         sensitivity: Sensitivity = ONE_COUNT,
@@ -267,16 +141,16 @@ class NoiseBudget:
         """
         self._use_fraction(fraction)
         noise = self._make_noise(fraction, sensitivity)
-        drawn = noise.draw(source, counts.size)
+        drawn = noise.draw(self._source, counts.size)
         return _add_noise(counts, drawn.reshape(counts.shape)) / self.unit
 
     def add_to_scores(
-        self, source: ByteSource, scores: Integers, fraction: Fraction, change: int = 1
+        self, scores: Integers, fraction: Fraction, change: int = 1
     ) -> Floats:
         """Spend a fraction of the budget on noise for scores, (n_scores,), each changed by at most `change`."""
         self._use_fraction(fraction)
         noise = self._make_score_noise(fraction, scores.size, change)
-        return _add_noise(scores, noise.draw(source, scores.size)) / self.unit
+        return _add_noise(scores, noise.draw(self._source, scores.size)) / self.unit
 
     def choice_error(self, fraction: Fraction, n_scores: int) -> float:
         """Bound the expected distance of a chosen score from the best one, with a fraction of the budget."""
@@ -284,19 +158,14 @@ class NoiseBudget:
         rate = (self._budget * fraction).choice / (2 * self._budget.rows)
         return math.log(n_scores) / float(rate)
 
-    def choose(
-        self,
-        source: ByteSource,
-        scores: Integers,
-        fraction: Fraction,
-        difference: int = 2,
-    ) -> int:
+    def choose(self, scores: Integers, fraction: Fraction, difference: int = 2) -> int:
         """Spend a fraction of the budget to choose the index of a large score.
 
         A record changes the difference of two scores by at most `difference`.
         """
         self._use_fraction(fraction)
-        return choose(source, scores, self._budget * fraction, difference * self.unit)
+        budget = self._budget * fraction
+        return choose(self._source, scores, budget, difference * self.unit)
 
     def _use_fraction(self, fraction: Fraction) -> None:
         """Subtract a fraction from the remaining budget, before noise is drawn."""
@@ -330,16 +199,6 @@ class NoiseBudget:
         return [total * Fraction(weight, sum_of_weights) for weight in weights]
 
 
-def check_texts(names: Sequence[Any], budget: PrivacyBudget, delta: Fraction) -> None:
-    """Check that the budget has a delta, with which the values of columns of text are found."""
-    if budget.given is not None or not delta:
-        raise ValueError(
-            f"`domain` must declare the values of the columns {list(names)}, got none. "
-            "Declare them, or set `delta` in (0, 1), with a number as epsilon: values of "
-            "many rows are then found."
-        )
-
-
 def _rounded_std(noise: Noise) -> float:
     """Return the standard deviation of the noise of one integer."""
     if not noise.is_gaussian or noise.scale > 4:
@@ -369,18 +228,16 @@ class PrivateScores:
     def __init__(
         self,
         scores: Integers,
-        budget: NoiseBudget,
-        source: ByteSource,
+        noise: NoiseSource,
         difference: int = 2,
     ) -> None:
-        """Store scores, in units of the budget, each of which a record changes by at most one unit; (n_scores,).
+        """Store scores, in units of the noise, each of which a record changes by at most one unit; (n_scores,).
 
         A record changes the difference of two scores by at most `difference` units: one score may increase by 1 while
         another one decreases by 1, unless a record can only increase, or only decrease, all scores.
         """
         self._scores = scores
-        self._budget = budget
-        self._source = source
+        self._noise = noise
         self._difference = difference
 
     def choose(
@@ -390,16 +247,16 @@ class PrivateScores:
 
         `candidates` are indices of scores, and `expected` has a public number of records for each score.
         """
-        units = np.rint(expected * self._budget.unit).astype(np.int64)
+        units = np.rint(expected * self._noise.unit).astype(np.int64)
         excess = self._scores - units
         scores = excess[list(candidates)]
-        index = self._budget.choose(self._source, scores, fraction, self._difference)
+        index = self._noise.choose(scores, fraction, self._difference)
         return candidates[index]
 
     def measure(self, index: int, fraction: Fraction) -> float:
         """Measure a score with a fraction of the budget."""
         exact = self._scores[index : index + 1]
-        return float(self._budget.add_to_scores(self._source, exact, fraction)[0])
+        return float(self._noise.add_to_scores(exact, fraction)[0])
 
 
 class PrivateCells:
@@ -408,18 +265,16 @@ class PrivateCells:
     def __init__(
         self,
         records: Records,
-        budget: NoiseBudget,
-        source: ByteSource,
+        noise: NoiseSource,
         sensitivity: Sensitivity = ONE_COUNT,
     ) -> None:
-        """Store the records, the budget of all measurements and the source of random bits.
+        """Store the records, and the noise of all measurements.
 
         `sensitivity` is the largest change of the counts of the cells of a column.
         """
         self._records = records
-        self._source = source
         self._sensitivity = sensitivity
-        self.budget = budget
+        self.noise = noise
 
     @property
     def n_columns(self) -> int:
@@ -442,7 +297,7 @@ class PrivateCells:
 
     def cell_error(self, fraction: Fraction) -> float:
         """Return the standard error of the counts of cells that are measured with a fraction of the budget."""
-        return self.budget.std_error(fraction, self._sensitivity)
+        return self.noise.std_error(fraction, self._sensitivity)
 
     def _measure_groups(
         self,
@@ -453,9 +308,7 @@ class PrivateCells:
     ) -> Marginal:
         """Release the counts of groups of cells of a column."""
         counts = sum_value_groups(cells, groups)
-        noisy = self.budget.add_to_counts(
-            self._source, counts, fraction, self._sensitivity
-        )
+        noisy = self.noise.add_to_counts(counts, fraction, self._sensitivity)
         return Marginal(clique, noisy, self.cell_error(fraction), groups)
 
     def measure_levels(
@@ -493,11 +346,9 @@ class PrivateCounts(PrivateCells):
     A record is in one cell of each marginal, or in none.
     """
 
-    def __init__(
-        self, records: Records, budget: NoiseBudget, source: ByteSource
-    ) -> None:
-        """Store the records, the budget and the source of random bits, and no `marginals` yet."""
-        super().__init__(records, budget, source)
+    def __init__(self, records: Records, noise: NoiseSource) -> None:
+        """Store the records and the noise, and no `marginals` yet."""
+        super().__init__(records, noise)
         self.marginals: list[Marginal] = []
 
     def measure(
@@ -527,8 +378,8 @@ class PrivateCounts(PrivateCells):
                 counts = self._count_groups(clique, coarse[clique])
             else:
                 counts = sum_value_groups(next(exact_counts), clique_groups)
-            noisy = self.budget.add_to_counts(self._source, counts, fraction)
-            std_error = self.budget.std_error(fraction)
+            noisy = self.noise.add_to_counts(counts, fraction)
+            std_error = self.noise.std_error(fraction)
             measured.append(Marginal(clique, noisy, std_error, clique_groups))
         self.marginals += measured
         return measured
@@ -560,7 +411,7 @@ class PrivateCounts(PrivateCells):
             guess = guesses[clique].reshape(1, -1)
             distances.append(self._measure_distances(exact.reshape(1, -1), guess))
         exact_scores = np.concatenate(distances or [np.empty(0, np.int64)])
-        return self.budget.add_to_scores(self._source, exact_scores, fraction)
+        return self.noise.add_to_scores(exact_scores, fraction)
 
     def load(self, sizes: Sequence[int]) -> bool:
         """Load records; return False for those of an engine with many combinations of declared values."""
@@ -576,13 +427,12 @@ class PrivateCounts(PrivateCells):
         return self._records.load().weights is None
 
     def draw_sample(self, sampling_rate: Fraction) -> PrivateCounts:
-        """Draw a Poisson sample of the records, which shares the budget."""
+        """Draw a Poisson sample of the records, which shares the noise."""
         # A record is sampled or not, whatever the other records are, so it changes a count of
         # the sample by at most 1, and a person with k rows changes counts by at most k.
         records = self._records.load()
-        ratio = sampling_rate.as_integer_ratio()
-        is_drawn = bernoulli_ratio(self._source, *ratio, records.n_records)
-        return PrivateCounts(records.select(is_drawn), self.budget, self._source)
+        is_drawn = self.noise.draw_bernoulli(sampling_rate, records.n_records)
+        return PrivateCounts(records.select(is_drawn), self.noise)
 
     def open_scores(
         self,
@@ -600,7 +450,7 @@ class PrivateCounts(PrivateCells):
         for indices, exact in records.stack(cliques):
             stacked = np.array([guesses[index].ravel() for index in indices])
             distances[indices] = self._measure_distances(exact, stacked)
-        return PrivateScores(distances, self.budget, self._source)
+        return PrivateScores(distances, self.noise)
 
     def open_corrections(
         self,
@@ -639,10 +489,10 @@ class PrivateCounts(PrivateCells):
             n_right = np.zeros(values.size, np.int64)
             np.add.at(n_right, cells, weights * is_right)
             corrected = counts.max(axis=1) - n_right
-            corrected -= one * threshold * self.budget.unit
+            corrected -= one * threshold * self.noise.unit
             scores.append(int(np.maximum(corrected, 0).sum()) // one)
         exact = np.array(scores, np.int64)
-        return PrivateScores(exact, self.budget, self._source, difference=1)
+        return PrivateScores(exact, self.noise, difference=1)
 
     def _measure_distances(self, exact: Integers, guess: Floats) -> Integers:
         """Return the L1 distances of counts from guessed counts of marginals, (n_marginals, n_cells).
@@ -651,7 +501,7 @@ class PrivateCounts(PrivateCells):
         """
         # Guesses are rounded to integers. No table has 2**36 records, and the sum of all
         # cells is below 2**63.
-        unit = self.budget.unit
+        unit = self.noise.unit
         largest = min(unit << 36, (1 << 62) // exact.shape[1])
         units = np.rint(np.clip(guess * unit, 0, largest)).astype(np.int64)
         return np.abs(exact - units).sum(axis=1)

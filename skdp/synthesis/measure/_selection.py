@@ -29,7 +29,7 @@ from skdp._arrays import Floats
 from skdp.base import limit_blas_threads
 from skdp.domain import Domain, Interval
 from skdp.oracles import project_to_simplex
-from skdp.randomness import ByteSource
+from skdp.privacy import Split
 from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
 from skdp.synthesis.measure._interactions import (
     ORDERS,
@@ -52,7 +52,7 @@ from skdp.synthesis.measure._marginal_scores import (
 from skdp.synthesis.measure._plan import MarginalPlan, is_within
 from skdp.synthesis.measure._private_counts import (
     MEAN_ABSOLUTE,
-    NoiseBudget,
+    NoiseSource,
     PrivateCounts,
     groups_of,
 )
@@ -76,9 +76,12 @@ from skdp.synthesis.private._records import CodedRecords, Records
 from skdp.synthesis.private._table import PrivateTable
 
 # Tuned by benchmarks/synthesis.py.
-COLUMNS_FRACTION = Fraction(1, 20)
-SECOND_ROUND_FRACTION, TABLE_ROUND_FRACTION = Fraction(1, 4), Fraction(3, 4)
-"""Fraction of the counts for the second round, without and with one table with the target."""
+PARTS = Split(rest="marginals", columns=Fraction(1, 20))
+"""Parts of the budget for the first counts of columns, and for all that follows."""
+
+ROUNDS = Split(rest="first", second=Fraction(1, 4))
+TABLE_ROUNDS = Split(rest="first", second=Fraction(3, 4))
+"""Parts of the counts for both rounds, without and with one table with the target."""
 
 INTERACTION_FRACTION = Fraction(1, 8)
 """Fraction of the counts of the second round with which an interaction is measured, about."""
@@ -114,15 +117,13 @@ def measure_table(
     form: PrivateTable,
     records: Records,
     plan: MarginalPlan,
-    *,
-    budget: NoiseBudget,
-    source: ByteSource,
+    noise: NoiseSource,
 ) -> tuple[FittedCounts, Domain]:
     """Spend the budget on the fine cells and the marginals of a table; also return the domain with its final bins.
 
     `form` has the public facts of the records.
     """
-    private = PrivateCounts(records, budget, source)
+    private = PrivateCounts(records, noise)
     max_bins = _limit_bins(form.domain, plan)
     domain, numbers = measure_cells(private, form.domain, form.cells, max_bins)
     return measure_and_fit(private, plan.with_domain(domain), numbers), domain
@@ -163,7 +164,7 @@ def measure_and_fit(
     with limit_blas_threads():
         if plan.cliques is None:
             return _measure_selected(private, plan, numbers)
-        fraction = private.budget.remaining / len(plan.cliques)
+        fraction = private.noise.remaining / len(plan.cliques)
         private.measure(plan.cliques, [fraction] * len(plan.cliques))
         return fit_counts(plan.structure, private.marginals, numbers)
 
@@ -188,11 +189,11 @@ def _measure_selected(
     private: PrivateCounts, plan: MarginalPlan, numbers: NumberCounts
 ) -> FittedCounts:
     """Select marginals by noisy scores, measure them, and fit a model to all counts; spend the whole budget."""
-    counts = count_columns(private, plan, COLUMNS_FRACTION)
+    counts = count_columns(private, plan, PARTS.columns)
     lists = plan_scores(private, plan, counts)
     # Without lists, scores would be noise.
     if not lists:
-        count_columns(private, plan, private.budget.remaining)
+        count_columns(private, plan, private.noise.remaining)
         return fit_counts(plan.structure, private.marginals, numbers)
 
     is_loaded = private.load(plan.sizes)
@@ -202,7 +203,7 @@ def _measure_selected(
     scores, candidates = score_pairs(private, plan, counts, lists)
     reserved: dict[Clique, ValueGroups] = {}
     seeks_table = is_loaded and plan.target is not None and not plan.workload
-    if seeks_table and private.budget.is_gaussian:
+    if seeks_table and private.noise.is_gaussian:
         reserved = reserve_table(plan, counts, scores.excess)
     fitted = measure_in_rounds(
         private, candidates, scores, search, numbers, reserved=reserved
@@ -269,13 +270,13 @@ def plan_scores(
     total = float(counts[0].sum())
     lists = []
     for cliques in partition:
-        fraction = plan_fraction(private.budget, len(cliques), total)
+        fraction = plan_fraction(private.noise, len(cliques), total)
         if fraction:
             lists.append((cliques, fraction))
     return lists
 
 
-def plan_fraction(budget: NoiseBudget, n_scores: int, total: float) -> Fraction:
+def plan_fraction(noise: NoiseSource, n_scores: int, total: float) -> Fraction:
     """Return the fraction of the budget for scores of a table with `total` records; 0 if they would be noise."""
     # The standard error of a score is at most a fifth of the number of records with the
     # fraction 1/14, and all of it with 1/70. The largest possible score is twice it.
@@ -283,7 +284,7 @@ def plan_fraction(budget: NoiseBudget, n_scores: int, total: float) -> Fraction:
     fraction = min(Fraction(1, 14), SCORE_FRACTION * n_scores)
     fraction = max(min_fraction, fraction)
     max_error = total * float(min_fraction / fraction)
-    is_clear = n_scores and budget.score_std_error(fraction, n_scores) <= max_error
+    is_clear = n_scores and noise.score_std_error(fraction, n_scores) <= max_error
     return fraction if is_clear else Fraction(0)
 
 
@@ -299,7 +300,7 @@ def score_pairs(
     for its scores.
     """
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
-    fraction = private.budget.remaining - score_fractions
+    fraction = private.noise.remaining - score_fractions
     groups = group_columns(private, plan, counts, fraction)
     std_error = private.marginals[0].std_error
     independent = IndependentColumns(counts, std_error, groups)
@@ -320,13 +321,13 @@ def score_pairs(
     scores = reduce(join_scores, all_scores)
     candidates = Candidates(
         plan=plan,
-        budget=private.budget,
+        noise=private.noise,
         fraction=fraction,
         groups=groups,
         gains=_weigh(scores.gains, plan.first_candidates),
         excess=_weigh(scores.excess, plan.first_candidates),
         column_costs=weigh_columns(plan, groups),
-        repeated=dict.fromkeys(plan.columns, COLUMNS_FRACTION / len(plan.sizes)),
+        repeated=dict.fromkeys(plan.columns, PARTS.columns / len(plan.sizes)),
     )
     return scores, candidates
 
@@ -343,7 +344,7 @@ def group_columns(
     result has the group of each value, of shape (n_values,), or None for a column without rare values.
     """
     # About twice as many pairs as columns are measured.
-    noise = private.budget.std_error(fraction / (2 * len(plan.sizes)))
+    noise = private.noise.std_error(fraction / (2 * len(plan.sizes)))
     n_records = max(1.0, float(counts[0].sum()))
     groups = []
     for column, column_counts in enumerate(counts):
@@ -387,7 +388,7 @@ def measure_marginals(
     """
     had = {**dict.fromkeys([*chosen, *later], Fraction(0)), **candidates.repeated}
     costs = list(map(candidates.cost, had))
-    wanted = private.budget.allocate(costs, candidates.total)
+    wanted = private.noise.allocate(costs, candidates.total)
     missing = {}
     for (clique, earlier), fraction in zip(had.items(), wanted, strict=True):
         if fraction > earlier:
@@ -416,8 +417,8 @@ def measure_in_rounds(
     `reserved` is a table for which the first pairs leave capacity; without it, no table with the target is chosen.
     """
     plan = candidates.plan
-    kept = TABLE_ROUND_FRACTION if reserved else SECOND_ROUND_FRACTION
-    first = replace(candidates, fraction=candidates.fraction * (1 - kept))
+    rounds = TABLE_ROUNDS if reserved else ROUNDS
+    first = replace(candidates, fraction=candidates.fraction * rounds.first)
     chosen = candidates.choose()
     gains = {c: candidates.gains[c] for c in scores.clear if c in chosen}
     gains |= dict.fromkeys(set(plan.related).intersection(chosen), 0.0)
@@ -468,11 +469,11 @@ def measure_in_rounds(
     # With Gaussian noise, two measurements with parts of a budget are as good as one.
     rest = replace(
         candidates,
-        fraction=private.budget.remaining,
+        fraction=private.noise.remaining,
         gains={**gains, **found},
         excess={**_weigh(second.excess, n_uses), **found},
         measured=measured,
-        repeated=had if private.budget.is_gaussian else {},
+        repeated=had if private.noise.is_gaussian else {},
         interactions={**coarse, **interactions},
     )
     measure_marginals(private, rest, rest.choose() or list(had))
@@ -515,7 +516,7 @@ def score_marginals(
 ) -> Scores:
     """Score marginals by the distance of the records from the counts of a model, unless these scores would be noise."""
     total, _ = estimate_total(private.marginals)
-    fraction = plan_fraction(private.budget, len(cliques), total)
+    fraction = plan_fraction(private.noise, len(cliques), total)
     if not fraction:
         return Scores({}, {}, {}, total)
     guesses = {}

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from skdp._arrays import Floats, Indices
+from skdp.privacy import Split
 from skdp.synthesis.measure._interactions import LEVELS, group_values
 from skdp.synthesis.measure._plan import MarginalPlan
 from skdp.synthesis.measure._private_counts import PrivateCounts
@@ -23,11 +24,10 @@ from skdp.synthesis.model import (
 
 # Chosen on six tables at epsilon 1: artificial characters, phoneme, segment, penbased, marketing
 # and COMPAS.
-TABLE_FRACTION = Fraction(2, 3)
-"""Fraction of the remaining budget with which a table is measured."""
-
-CHOICE_FRACTION, SCORE_FRACTION = Fraction(1, 32), Fraction(1, 64)
-"""Fractions of the remaining budget for the choice of a table, and for the score of the chosen table."""
+TABLE_PARTS = Split(
+    rest="later", table=Fraction(2, 3), choice=Fraction(1, 32), score=Fraction(1, 64)
+)
+"""Parts of the remaining budget for the counts of a table, for its choice, and for the score of the chosen table."""
 
 MIN_CORRECTED_ERRORS = 3
 """Smallest number of corrected predictions, in standard errors."""
@@ -97,10 +97,9 @@ def measure_target_table(
             tables.append((clique, groups))
     if not tables:
         return {}
-    budget = private.budget
-    fraction = budget.remaining
+    fraction = private.noise.remaining
     # A prediction of the table counts where it exceeds the noise of its counts.
-    noise = budget.std_error(fraction * TABLE_FRACTION)
+    std_error = private.noise.std_error(fraction * TABLE_PARTS.table)
     grouped = []
     for clique, groups in tables:
         members = zip(clique, groups, strict=True)
@@ -112,18 +111,20 @@ def measure_target_table(
         # A constraint may exclude a value, whose count is then 0.
         likely = np.maximum(counts[target], 1.0)
         weights = likely.min() / likely
-    threshold = math.ceil(noise)
+    threshold = math.ceil(std_error)
     scores = private.open_corrections(grouped, model, target, threshold, weights)
     expected = np.zeros(len(tables))
-    index = scores.choose(range(len(tables)), expected, fraction * CHOICE_FRACTION)
-    corrected = scores.measure(index, fraction * SCORE_FRACTION)
+    index = scores.choose(range(len(tables)), expected, fraction * TABLE_PARTS.choice)
+    corrected = scores.measure(index, fraction * TABLE_PARTS.score)
     sampling_error = math.sqrt(counts[target] @ weights**2)
-    error = math.hypot(budget.std_error(fraction * SCORE_FRACTION), sampling_error)
+    error = math.hypot(
+        private.noise.std_error(fraction * TABLE_PARTS.score), sampling_error
+    )
     if corrected < MIN_CORRECTED_ERRORS * error:
         return {}
     clique, groups = tables[index]
     chosen: dict[Clique, ValueGroups] = {clique: groups}
-    private.measure([clique], [fraction * TABLE_FRACTION], chosen)
+    private.measure([clique], [fraction * TABLE_PARTS.table], chosen)
     return chosen
 
 

@@ -202,7 +202,7 @@ def _join_fits(
             if n_cells_of(union.union(own), sizes) <= MAX_JOINED_CELLS:
                 union.update(own)
         columns = tuple(sorted(union))
-        fits = []
+        fits: list[Fit] = []
         for own, groups, fit in targets:
             if union.issuperset(own):
                 cells = _find_cells(own, groups, columns, sizes)
@@ -240,6 +240,11 @@ def _sweep(
             scale(table, ratio, columns, clique)
 
 
+def _sum_cells(table: Floats, cells: Indices, n_cells: int) -> Floats:
+    """Sum a table by its `cells`; shape (n_cells,)."""
+    return np.asarray(np.bincount(cells, table, n_cells), float)
+
+
 def _multiply(table: Floats, cells: Indices, weights: Floats) -> None:
     """Multiply a table by a weight of each of its `cells`, in place."""
     table *= weights[cells]
@@ -247,7 +252,7 @@ def _multiply(table: Floats, cells: Indices, weights: Floats) -> None:
 
 def _fit_column(table: Floats, cells: Indices, goal: Floats) -> None:
     """Scale a table such that a column has the proportions `goal`, in place; `cells` has its value of each cell."""
-    _multiply(table, cells, divide(goal, np.bincount(cells, table, goal.size)))
+    _multiply(table, cells, divide(goal, _sum_cells(table, cells, goal.size)))
 
 
 def _measure_residual(factors: Sequence[_Factor]) -> float:
@@ -397,7 +402,7 @@ class _Factor:
 
         `cells` has the cell of the factor of each cell of the table.
         """
-        proportions = np.bincount(cells, table, self.n_counts)
+        proportions = _sum_cells(table, cells, self.n_counts)
         is_possible = proportions > 0
         # At the optimum, proportions + penalty * logs = target. The new proportions q are
         # proportions * exp(new logs - logs), so that q + penalty * log(q) is known, and
