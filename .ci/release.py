@@ -123,7 +123,9 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     )
     if SITE is None:
         print("note: no host: warnings link to files in the wheel")
-    if "**Contact:** the person who gave" in (ROOT / "SECURITY.md").read_text(encoding="utf-8"):
+    if "**Contact:** the person who gave" in (ROOT / "SECURITY.md").read_text(
+        encoding="utf-8"
+    ):
         print("note: no contact for security reports in SECURITY.md")
 
 
