@@ -97,7 +97,6 @@ def test_imports_by_name_are_listed():
 # Test files that import internal names, and the exact numbers that no release shows.
 INTERNAL_IN_TESTS = {
     "central/test_group_quantiles.py": "scores before noise",
-    "central/test_limits.py": "cells of a search",
     "central/test_quantiles.py": "public candidates",
     "central/test_levels.py": "estimates from given counts",
     "central/test_limits.py": "cells of a search",

@@ -56,6 +56,7 @@ from skdp.base._parameters import check_confidence_level as check_confidence_lev
 from skdp.base._parameters import check_declared as check_declared
 from skdp.base._parameters import check_flag as check_flag
 from skdp.base._parameters import check_ledger as check_ledger
+from skdp.base._parameters import check_probability as check_probability
 from skdp.base._parameters import check_random_state as check_random_state
 from skdp.base._parameters import find_bounds as find_bounds
 from skdp.base._parameters import find_decimals as find_decimals

@@ -12,6 +12,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import suppress
+from fractions import Fraction
 from functools import wraps
 from html import escape
 from numbers import Integral, Real
@@ -78,6 +79,24 @@ def restore_on_error(fit: Fit) -> Fit:
             raise
 
     return cast(Fit, fit_or_restore)
+
+
+def check_probability(value: Any, name: str) -> Fraction:
+    """Check the probability of a quantile, and round it to a fraction with a denominator of at most 1,000,000."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(
+            f"`{name}` must be a number in (0, 1), got {type(value).__name__}."
+        )
+    number = float(value)
+    exact = Fraction(0)
+    if 0 < number < 1:
+        exact = Fraction(number).limit_denominator(1_000_000)
+    if not 0 < exact < 1:
+        raise ValueError(
+            f"`{name}` must be in [1e-6, 1 - 1e-6], got {value}. Divide a percentile by "
+            "100: the median is 0.5."
+        )
+    return exact
 
 
 def check_confidence_level(level: float) -> float:

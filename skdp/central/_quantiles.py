@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -50,29 +49,15 @@ N_OCTAVES = 32
 # Part of the line of candidates for 0, if it is one of them.
 ZERO_PART = Fraction(1, 16)
 
+# Cells per group above which only the intervals of the searched cells are computed. A median searches
+# about a hundred cells of each group.
+MIN_CELLS_PER_GROUP = 1 << 10
+
 # Groups whose choices are made at once, so that their arrays fit into memory.
 MAX_CHOICES = 1 << 11
 
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
-
-
-def read_probability(value: Any, name: str) -> Fraction:
-    """Check the probability of a quantile, and round it to a fraction with a denominator of at most 1,000,000."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(
-            f"`{name}` must be a number in (0, 1), got {type(value).__name__}."
-        )
-    number = float(value)
-    exact = Fraction(0)
-    if 0 < number < 1:
-        exact = Fraction(number).limit_denominator(1_000_000)
-    if not 0 < exact < 1:
-        raise ValueError(
-            f"`{name}` must be in [1e-6, 1 - 1e-6], got {value}. Divide a percentile by "
-            "100: the median is 0.5."
-        )
-    return exact
 
 
 @dataclass(frozen=True)
@@ -207,6 +192,11 @@ class Candidates:
         _, n_added = self._zero
         return self._find_even_start(candidates) + n_added * (candidates > 0)
 
+    def find_intervals(self, candidates: Integers) -> tuple[Integers, Integers]:
+        """Return the starts and the widths of the intervals of candidates."""
+        starts: Integers = self.find_start(candidates)
+        return starts, self.find_start(candidates + 1) - starts
+
     @cached_property
     def length(self) -> int:
         """The length of the line."""
@@ -279,16 +269,21 @@ class Masses:
     unit: int = 1
 
     @cached_property
-    def _starts(self) -> Integers:
-        """The starts of the intervals of the candidates with values; (n_cells,)."""
-        starts: Integers = self.candidates.find_start(self.numbers)
-        return starts
+    def _intervals(self) -> tuple[Integers, Integers]:
+        """The starts and the widths of the intervals of all candidates with values; (n_cells,)."""
+        return self.candidates.find_intervals(self.numbers)
 
-    @cached_property
-    def _widths(self) -> Integers:
-        """The widths of the intervals of the candidates with values; (n_cells,)."""
-        ends: Integers = self.candidates.find_start(self.numbers + 1)
-        return ends - self._starts
+    @property
+    def _has_large_groups(self) -> bool:
+        """True if few cells are searched, so that their intervals are computed when they are needed."""
+        return self.numbers.size > MIN_CELLS_PER_GROUP * len(self.totals)
+
+    def _find_intervals(self, cells: Integers) -> tuple[Integers, Integers]:
+        """Return the starts and the widths of the intervals of the candidates of cells."""
+        if self._has_large_groups:
+            return self.candidates.find_intervals(self.numbers[cells])
+        starts, widths = self._intervals
+        return starts[cells], widths[cells]
 
     @cached_property
     def _n_before(self) -> Integers:
@@ -312,18 +307,27 @@ class Masses:
 
     def find_masses(self, groups: Integers, cuts: Sequence[int]) -> list[int]:
         """Return the mass of the values of each group on the left of its cut."""
+        # With large groups, a cell is found by its candidate in place of its start.
+        find_key, keys = self.candidates.find_candidate, self.numbers
+        if not self._has_large_groups:
+            find_key, keys = (lambda cut: cut // VALUE_MASS), self._intervals[0]
+        limits = self.limits[groups].tolist(), self.limits[groups + 1].tolist()
+        found = [
+            first + int(keys[first:after].searchsorted(find_key(cut), "right")) - 1
+            for cut, first, after in zip(cuts, *limits, strict=True)
+        ]
+        cells = np.array(found, np.intp)
+        starts, widths = self._find_intervals(cells)
+        # -1 without a cell of the group on the left.
+        n_before = self._n_before[cells] - self._n_before[limits[0]]
+        n_before[cells < limits[0]] = -1
+        columns = [starts, widths, n_before, self.counts[cells]]
         masses = []
-        limits = zip(self.limits[groups], self.limits[groups + 1], strict=True)
-        for cut, (start, stop) in zip(cuts, limits, strict=True):
-            inside = self._starts[start:stop].searchsorted(cut // VALUE_MASS, "right")
-            cell = int(start + inside - 1)
-            if not inside:
-                masses.append(0)
-                continue
-            offset = cut - int(self._starts[cell]) * VALUE_MASS
-            part = min(offset // int(self._widths[cell]), VALUE_MASS)
-            n_before = int(self._n_before[cell] - self._n_before[start])
-            masses.append(VALUE_MASS * n_before + part * int(self.counts[cell]))
+        for cut, start, width, n, count in zip(
+            cuts, *(column.tolist() for column in columns), strict=True
+        ):
+            part = min((cut - start * VALUE_MASS) // width, VALUE_MASS)
+            masses.append(VALUE_MASS * n + part * count if n >= 0 else 0)
         return masses
 
     def find_first_cuts(
@@ -344,12 +348,13 @@ class Masses:
         mass_before = VALUE_MASS * (self._n_before[cells] - before).astype(masses.dtype)
         counts = self.counts[cells].astype(masses.dtype)
         exact_parts = -((mass_before - masses) // counts)
-        parts, widths = exact_parts.astype(np.int64), self._widths[cells]
+        parts = exact_parts.astype(np.int64)
+        starts, widths = self._find_intervals(cells)
         # The product of a part and a width may have more than 64 bits.
         high, low = np.divmod(widths, VALUE_MASS)
         products = parts.astype(np.uint64) * low.astype(np.uint64)
         carry, rest = np.divmod(products, np.uint64(VALUE_MASS))
-        places = self._starts[cells] + parts * high + carry.astype(np.int64)
+        places = starts + parts * high + carry.astype(np.int64)
         found = mass_before + exact_parts * counts
         return places, rest.astype(np.int64), found, counts
 
@@ -710,6 +715,12 @@ class CutChoices:
         dtype: Any = np.int64 if 2 * largest * VALUE_MASS < 1 << 62 else object
         return numerators.astype(dtype), denominators.astype(dtype)
 
+    @property
+    def _largest_fractions(self) -> NDArray[Any]:
+        """The numerators of the fractions, or of 1 minus the fractions if these are larger."""
+        numerators, denominators = self._ratios
+        return np.maximum(numerators, denominators - numerators)
+
     @cached_property
     def _masses_of_limits(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The masses on the left of the first and of the last cut, (n_choices,)."""
@@ -789,8 +800,7 @@ class CutChoices:
         """Choose cuts by the exponential mechanism: cuts near the quantile are most probable."""
         # With a fraction f, adding a row of mass m changes the mass on the left minus f times
         # the mass of all values by -f m if it is on the right, and by up to (1 - f) m.
-        numerators, denominators = self._ratios
-        largest = np.maximum(numerators, denominators - numerators)
+        largest = self._largest_fractions
         row_mass = 2 * VALUE_MASS * self.masses.unit * budget.rows
         rate_by_number = {
             number: budget.choice / (row_mass * number)
@@ -821,8 +831,7 @@ class CutChoices:
     def _list_deficits(self, rates: Sequence[Fraction]) -> NDArray[Any]:
         """Return the largest differences from the best score in each band, (n_choices, n_bands - 1)."""
         start, stop = self._masses_of_limits
-        numerators, denominators = self._ratios
-        largest = np.maximum(numerators, denominators - numerators) * (stop - start)
+        largest = self._largest_fractions * (stop - start)
         span = int((largest - self._smallest).max())
         n_bands = (self.masses.last_cut + 1).bit_length() + 20
         deficits = {

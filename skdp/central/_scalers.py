@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import QuantileTransformer
 
 from skdp._arrays import Floats, Mask
-from skdp.base import NORMAL, Bounds, check_choice, check_flag, parse_bounds, parse_ends
+from skdp.base import (
+    NORMAL,
+    Bounds,
+    check_choice,
+    check_flag,
+    check_probability,
+    parse_bounds,
+    parse_ends,
+)
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
-from skdp.central._quantiles import QuantilePlan, plan_quantiles, read_probability
+from skdp.central._quantiles import QuantilePlan, plan_quantiles
 from skdp.central._sums import (
     GRID,
     UNIFORM_VARIANCE,
@@ -410,7 +418,8 @@ def _read_quantile_range(value: Any) -> list[Fraction]:
             f"{value}. Use (25.0, 75.0) for the quartiles."
         )
     return [
-        read_probability(number / 100, "quantile_range / 100") for number in (low, high)
+        check_probability(number / 100, "quantile_range / 100")
+        for number in (low, high)
     ]
 
 

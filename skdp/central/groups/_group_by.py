@@ -26,6 +26,7 @@ from skdp.base import (
     check_confidence_level,
     check_design_effect,
     check_flag,
+    check_probability,
     find_decimals,
     parse_bounds,
 )
@@ -41,7 +42,6 @@ from skdp.central._quantiles import (
     QuantilePlan,
     make_candidates,
     read_groups,
-    read_probability,
 )
 from skdp.central._ranges import estimate_counts
 from skdp.central._sums import (
@@ -507,7 +507,7 @@ class DPGroupBy(WeightedStatistic):
         for name in given:
             probability = Fraction(1, 2) if name == MEDIAN else None
             if isinstance(name, Real):
-                probability = read_probability(name, "statistics")
+                probability = check_probability(name, "statistics")
                 name = f"q{float(100 * probability):g}"
                 name = MEDIAN if probability == Fraction(1, 2) else name
             elif name not in (COUNT, *SUM_STATISTICS, MEDIAN):
