@@ -32,13 +32,13 @@ class Estimate(NamedTuple):
         """Return some of the estimates, which are arrays."""
         return Estimate(*(part[index] for part in self))
 
-    def clip(self, low: Any, high: Any) -> Estimate:
+    def clip(self, low: float | Floats, high: float | Floats) -> Estimate:
         """Clip the interval to [low, high]; an endpoint that is nan becomes low or high."""
         lower = np.where(np.isnan(self.lower), low, np.clip(self.lower, low, high))
         upper = np.where(np.isnan(self.upper), high, np.clip(self.upper, low, high))
         return self._replace(lower=lower, upper=upper)
 
-    def add_error(self, std_error: Floats, margins: Any) -> Estimate:
+    def add_error(self, std_error: Floats, margins: float | Floats) -> Estimate:
         """Add an independent error, with the margins of error below and above the estimate."""
         # The distances of an estimate from its endpoints are combined like standard errors
         # (method of variance estimates recovery; Zou and Donner 2008).
@@ -77,7 +77,7 @@ class ErrorDistribution:
         student = -stdtrit(self.degrees_of_freedom, tail)
         return np.where(is_normal, largest, np.maximum(student, largest))
 
-    def p_value(self, z: Any) -> Any:
+    def p_value(self, z: float | Floats) -> Any:
         """Return the probability of an error of at least `z` standard errors, in both directions."""
         p_value = 2 * stdtr(self.degrees_of_freedom, -np.abs(z))
         if self.noise != "normal":
@@ -115,7 +115,9 @@ def find_score_interval(
     return ConfidenceInterval(middle - margin, middle + margin)
 
 
-def find_sampling_variance(counts: Any, n: Any, factor: Any) -> Any:
+def find_sampling_variance(
+    counts: float | Floats, n: float | Floats, factor: float | Floats
+) -> Any:
     """Return the variance ``factor * c * (n - c)`` of counts, at the nearest count c that one standard error allows."""
     # The variance at an estimate of 0 would be 0, also if no record of a value is drawn.
     # This is the middle of the score interval of such a value for z = 1.
@@ -143,7 +145,7 @@ def find_ratio_interval(
 
 
 def find_binomial_interval(
-    successes: Any, failures: Any, level: float
+    successes: float | Floats, failures: float | Floats, level: float
 ) -> ConfidenceInterval:
     """Return Clopper-Pearson intervals of proportions; the numbers may be fractions (Korn and Graubard 1998)."""
     tail = (1 - level) / 2

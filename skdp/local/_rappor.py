@@ -199,7 +199,7 @@ class BloomField(Field):
         return oracle.parameters() | hashes
 
     def estimate(  # type: ignore[override]
-        self, sums: Integers, size: int, n_reports: int, *, candidates: Any
+        self, sums: Integers, size: int, n_reports: int, *, candidates: Sequence[Any]
     ) -> pd.DataFrame:
         """Estimate the counts of candidate words and their standard errors.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Bytes, Codes, Mask
+from skdp._arrays import Bytes, Codes, Floats, Mask
 from skdp.exact import exp_bounds
 from skdp.oracles._oracle import (
     MAX_BLOCK_CELLS,
@@ -391,7 +391,7 @@ class SetSelection(FrequencyOracle):
         return super().parameters() | sizes
 
 
-def _sum_worst_variances(k: int, m: int, p: Any, q: Any) -> Any:
+def _sum_worst_variances(k: int, m: int, p: float | Floats, q: float | Floats) -> Any:
     """Return n times the sum of the variances of k frequencies, for the worst sizes of sets of at most m values.
 
     A record with s of the k values has s Bernoulli variables with probability p and k - s

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx
 
+from skdp._arrays import Floats
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._formats import check_delta, check_epsilon
 
@@ -192,7 +193,7 @@ _ERFCX_ERROR = 2.0**-43
 LOG_ERROR = 2.0**-40
 
 
-def log_delta_above(near: Any, mu: float) -> Any:
+def log_delta_above(near: float | Floats, mu: float) -> Any:
     """Return an upper bound of log(delta) of mu-Gaussian noise for each ``near = epsilon / mu - mu / 2``.
 
     `near` is a float or an array, which has an entry for each epsilon.
@@ -219,7 +220,7 @@ def log_delta_above(near: Any, mu: float) -> Any:
     return np.where(near < start, 0.0, np.minimum(log_delta, 0.0))
 
 
-def _slope(x: Any, erfcx_of_x: Any) -> Any:
+def _slope(x: float | Floats, erfcx_of_x: float | Floats) -> Any:
     """Return upper bounds of ``-R'(x) = 1 - x R(x)``, from ``erfcx(x / sqrt(2))``."""
     product = x * math.sqrt(math.pi / 2) * erfcx_of_x
     return 1 - product + (1 + np.abs(product)) * 2 * _ERFCX_ERROR
