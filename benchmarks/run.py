@@ -393,20 +393,6 @@ def format_pivots(frame: pd.DataFrame) -> str:
     return "\n".join(parts)
 
 
-def estimate_precision(frame: pd.DataFrame) -> pd.DataFrame:
-    """Estimate the standard error, in percent, of a comparison of means over all tables, methods and epsilons.
-
-    All groups of cells have the same weight, and the seeds of the two commits are independent.
-    """
-    summary = summarize(frame[frame["metric"] != "failed"])
-    summary["percent"] = 100 * math.sqrt(2) * summary["error"] / summary["mean"].abs()
-    groups = summary.groupby(["task", "metric"], sort=False)["percent"]
-    return groups.agg(
-        one_group="median",
-        all_groups=lambda errors: math.sqrt((errors**2).sum()) / len(errors),
-    )
-
-
 def compare_commits(frame: pd.DataFrame, before: str, now: str) -> pd.DataFrame:
     """Return the paired difference of two commits in percent, with its standard error, for each group of cells."""
     keys = ["task", "metric", "table", "method", "epsilon"]
@@ -513,8 +499,6 @@ def main() -> None:
     frame = frame[frame["commit"].isin(commits)]
     if options.against is None:
         print(format_pivots(frame))
-        print("Standard error of a comparison of two commits, percent:\n")
-        print(estimate_precision(frame).to_string())
     else:
         print(format_comparison(frame, *commits))
 
