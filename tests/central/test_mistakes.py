@@ -60,6 +60,19 @@ def test_bounds_are_checked(name, bounds, match):
     refuse(name, whole(name), match, bounds=bounds)
 
 
+def test_remedy_helps_the_beginner():
+    """The errors advised to exclude the key, to call `set_output` without a pipeline, or to write text as numbers."""
+    people = pd.DataFrame({"sex": ["f", "m"] * 20, "age": 40.0})
+    for match, fit in {
+        r"`keys` declares no values .* or find them with `keys='auto'`": lambda: skdp.DPGroupBy(by="sex").fit(people),
+        "An array has no column names: pass a DataFrame": lambda: DPMean(bounds={"age": (0, 90)}).fit(np.ones((9, 1))),
+        "dtype str. Encode or exclude it, or convert": lambda: DPMean().fit(people),
+        "with these edges": lambda: skdp.DPHistogram(domain={"age": [30, 50, 60]}).fit(people[["age"]]),
+    }.items():
+        with pytest.raises((TypeError, ValueError), match=match):
+            fit()
+
+
 def test_names_of_a_column_transformer_are_explained():
     """A Domain after a default ColumnTransformer, which prefixes the names, was refused without a hint."""
     X = whole("DPMean")

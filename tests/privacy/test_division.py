@@ -76,6 +76,9 @@ def test_parts_of_many_fits_use_the_whole_budget(budget):
         for step in n_fits * steps:
             ledger.charge(step._planned_guarantee(), "part")
         assert ledger.remaining().epsilon < 1e-6
+        # The rounded rest of a spent budget was divided into parts.
+        with pytest.raises(skdp.BudgetExceeded, match=r"no budget left to divide\. Each fit is a charge"):
+            ledger.split(model)
 
 
 def test_parts_of_the_remaining_budget():
