@@ -310,7 +310,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return names
 
     @restore_on_error
-    def _fit(self, X: Any, y: Any) -> tuple[ColumnRecords, list[NoisyCounts]]:
+    def _fit(
+        self, X: TableLike, y: ColumnLike | None
+    ) -> tuple[ColumnRecords, list[NoisyCounts]]:
         """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
         person_budget, delta = self._check_budget(), check_delta(self.delta)
         records, excluded = self._read(X, y)
@@ -366,7 +368,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         self._calls = CallCounter()
         return records, noisy
 
-    def _read(self, X: Any, y: Any) -> tuple[ColumnRecords, dict[Any, str]]:
+    def _read(
+        self, X: TableLike, y: ColumnLike | None
+    ) -> tuple[ColumnRecords, dict[Any, str]]:
         """Encode a table; also return the public columns that are excluded from the model, with reasons.
 
         `y` is the target, a further public column, or None.

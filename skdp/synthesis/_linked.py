@@ -16,6 +16,7 @@ from skdp._arrays import Indices
 from skdp.base import (
     CallCounter,
     ColumnName,
+    TableLike,
     find_stack_level,
     restore_on_error,
     warn_of_released_size,
@@ -216,7 +217,11 @@ class DPLinkedSynthesizer(CentralEstimator):
         """Return the guarantee of `fit` according to the parameters."""
         return replace(super()._planned_guarantee(), unit="person")
 
-    def fit(self, people: Any, events: Any = None) -> Self:
+    def fit(
+        self,
+        people: TableLike,
+        events: TableLike | Mapping[str, TableLike] | None = None,
+    ) -> Self:
         """Measure marginals of people and of their events, and fit models to them.
 
         Parameters
@@ -247,7 +252,9 @@ class DPLinkedSynthesizer(CentralEstimator):
         return self
 
     @restore_on_error
-    def _fit(self, people: Any, events: Any) -> None:
+    def _fit(
+        self, people: TableLike, events: TableLike | Mapping[str, TableLike] | None
+    ) -> None:
         """Read the tables, plan, charge the ledger, measure, and post-process."""
         # Read.
         person_budget = check_person_budget(self, by_person=True)
@@ -315,7 +322,9 @@ class DPLinkedSynthesizer(CentralEstimator):
         for name in tables.events:
             _warn_of_no_events(self.people_, name)
 
-    def _read_tables(self, people: Any, events: Any) -> LinkedTables:
+    def _read_tables(
+        self, people: TableLike, events: TableLike | Mapping[str, TableLike] | None
+    ) -> LinkedTables:
         """Read all tables, except the values of their modeled columns."""
         if not isinstance(self.domain, Mapping):
             raise TypeError(

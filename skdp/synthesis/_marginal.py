@@ -309,7 +309,7 @@ class DPMarginalSynthesizer(
 
     def fit(
         self,
-        X: Any,
+        X: TableLike,
         y: ColumnLike | None = None,
         *,
         person: ColumnLike | ColumnName | None = None,
@@ -358,7 +358,12 @@ class DPMarginalSynthesizer(
         return self
 
     @restore_on_error
-    def _fit(self, X: Any, y: Any, person: Any) -> MarginalPlan:
+    def _fit(
+        self,
+        X: TableLike,
+        y: ColumnLike | None,
+        person: ColumnLike | ColumnName | None,
+    ) -> MarginalPlan:
         """Read the table, plan, charge the ledger, measure, and post-process; return the plan of the marginals."""
         # Read: no value yet.
         person_budget = check_person_budget(self, by_person=person is not None)

@@ -82,7 +82,9 @@ def tabulate_counts(
     return table
 
 
-def count_conditions(fitted: FittedTable, conditions: Any, level: float) -> ModelCount:
+def count_conditions(
+    fitted: FittedTable, conditions: object, level: float
+) -> ModelCount:
     """Estimate the number of records that fulfill conditions, with an interval of a confidence level."""
     weights = read_conditions(fitted.domain, conditions, fitted.counts.shapes)
     proportion = fitted.counts.model.expectation(weights) if weights else 1.0
@@ -91,7 +93,7 @@ def count_conditions(fitted: FittedTable, conditions: Any, level: float) -> Mode
     return ModelCount(count.item(), *(error.item() for error in errors))
 
 
-def plan_conditions(fitted: FittedTable, conditions: Any) -> Conditions:
+def plan_conditions(fitted: FittedTable, conditions: Mapping[ColumnName, object]) -> Conditions:
     """Condition the model on whole values and bins, and list the ranges that end within bins."""
     weights = read_conditions(fitted.domain, conditions, fitted.counts.shapes)
     whole: dict[Clique, Floats] = {(c,): np.ceil(w) for c, w in weights.items()}
@@ -105,7 +107,9 @@ def plan_conditions(fitted: FittedTable, conditions: Any) -> Conditions:
     return Conditions(model.condition(whole), count, ranges)
 
 
-def _read_range(name: Any, values: Interval, low: Any, high: Any) -> tuple[Any, Any]:
+def _read_range(
+    name: ColumnName, values: Interval, low: object, high: object
+) -> tuple[Any, Any]:
     """Return the ends of a half-open range; None for no upper limit, and at the upper bound, which it contains."""
     start = _read_limit(name, values, low, values.edges[0])
     stop = _read_limit(name, values, high, values.edges[-1])
@@ -237,7 +241,7 @@ def _sum_marginal(marginal: Marginal, query: Query) -> tuple[Floats, float, Mask
 
 
 def read_conditions(
-    domain: Domain, conditions: Any, shapes: Mapping[int, Shape]
+    domain: Domain, conditions: object, shapes: Mapping[int, Shape]
 ) -> dict[int, Floats]:
     """Return the fraction of each value or bin that fulfills conditions, by index of the column."""
     if not isinstance(conditions, Mapping):
@@ -258,7 +262,7 @@ def read_conditions(
 
 
 def weigh_range(
-    name: Any,
+    name: ColumnName,
     values: Categories | Interval,
     limits: tuple[Any, ...],
     shape: Shape | None = None,
@@ -317,7 +321,7 @@ def weigh_range(
     return np.append(weights, 0.0) if values.missing else weights
 
 
-def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:
+def _read_limit(name: ColumnName, values: Interval, limit: object, bound: Any) -> Any:
     """Convert the lower or upper bound of a range to an array; None stands for the bound of the interval."""
     is_date = values.dtype.kind == "M"
     types: tuple[type, ...] = (int, float, np.number)
@@ -337,7 +341,9 @@ def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:
     return number
 
 
-def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> Floats:
+def _weigh_values(
+    name: ColumnName, values: Categories | Interval, condition: Any
+) -> Floats:
     """Return 1 for each value that a condition lists, and 0 for all other values; bins can list missing only."""
     weights = np.zeros(len(values))
     if isinstance(values, Interval):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._arrays import Codes, Floats, Indices, Mask
+from skdp._arrays import Codes, ColumnName, Floats, Indices, Mask
 from skdp.base import find_stack_level
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain
@@ -387,7 +387,7 @@ class EventModel:
         return persons[order], events.take(order)
 
     def sort_events(
-        self, name: Any, persons: Indices, events: DrawnRows
+        self, name: ColumnName, persons: Indices, events: DrawnRows
     ) -> tuple[Indices, DrawnRows]:
         """Sort the events of each person by the column `name`; return the person of each event, and the events."""
         # The values of the column move, so that the other columns keep the order in which they were drawn, unless this

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -88,7 +88,7 @@ def read_fitted(parts: dict[str, Any], max_cells: int) -> FittedTable:
     return FittedTable.of(features, template, domain, counts, declared)
 
 
-def _read_clique(names: Any, domain: Domain) -> Clique:
+def _read_clique(names: Iterable[object], domain: Domain) -> Clique:
     """Return the indices of the columns of a marginal, given their names."""
     clique = tuple(find_columns(domain, names, "marginals"))
     if list(clique) != sorted(clique):
@@ -181,7 +181,7 @@ def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> Floats:
     return counts.astype(float)
 
 
-def _read_error(value: Any) -> float:
+def _read_error(value: float) -> float:
     if not 0 < value < math.inf:
         raise ValueError("A standard error must be a positive number.")
     return float(value)

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from skdp._arrays import Codes, Floats, Indices, Mask
+from skdp._arrays import Codes, ColumnName, Floats, Indices, Mask
 from skdp.domain import Domain, Interval
 from skdp.randomness import check_size
 from skdp.synthesis.model import GraphicalModel
@@ -33,7 +33,7 @@ MIN_RANK_DISTANCE = 1e-9
 """Smallest distance of ranks from 0, from 1 and from each other, so that normal scores are finite."""
 
 
-def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
+def check_n_samples(n_samples: object, name: str = "n_samples") -> None:
     """Check the number of rows to draw; None stands for the estimated number of records."""
     if n_samples is not None:
         check_size(n_samples, name=name, min_val=0, max_val=10**9)
@@ -64,14 +64,14 @@ class DrawnRows:
         codes = [*self.codes, *other.codes]
         return DrawnRows(domain, codes, self.numbers | other.numbers)
 
-    def sort(self, name: Any, groups: Indices) -> Indices:
+    def sort(self, name: ColumnName, groups: Indices) -> Indices:
         """Return the indices of rows sorted by groups and, within them, by a column; missing values are last."""
         index = self.domain.columns.index(name)
         # The codes of bins are ordered, and a missing value has the last code.
         numbers = self.numbers.get(name, self.codes[index])
         return np.lexsort((numbers, self.codes[index], groups))
 
-    def sort_values(self, name: Any, groups: Indices) -> DrawnRows:
+    def sort_values(self, name: ColumnName, groups: Indices) -> DrawnRows:
         """Return rows with the values of a column sorted within groups, whose rows are next to each other."""
         order = self.sort(name, groups)
         codes, numbers = list(self.codes), dict(self.numbers)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Floats, Indices
+from skdp._arrays import Codes, ColumnName, Floats, Indices
 from skdp.domain import Domain, Expression
 from skdp.privacy import Split
 from skdp.synthesis.measure._cell_counts import MAX_BINS, measure_cells
@@ -86,7 +86,7 @@ class EventColumns:
     """All columns, in this order."""
     n_events: int
     """The number of columns of an event."""
-    number: Any
+    number: ColumnName
     """The name of the number of events: of all events, or of the remaining events if they have an order."""
     has_order: bool
 
@@ -97,7 +97,7 @@ class EventColumns:
         people: Domain,
         facts: Domain,
         *,
-        number: Any,
+        number: ColumnName,
         has_order: bool,
     ) -> EventColumns:
         """Add histories, columns of people, and the constraints and derived columns of `facts` to columns of events."""
@@ -177,7 +177,7 @@ class EventColumns:
             related=tuple(related),
         )
 
-    def encode_numbers(self, n_events: Indices, n_earlier: Any) -> Codes:
+    def encode_numbers(self, n_events: Indices, n_earlier: Indices | int) -> Codes:
         """Encode the number of events of a person, with an order only the events from this one on."""
         numbers = n_events - n_earlier if self.has_order else n_events
         return self.domain[self.number].encode(numbers.astype(float))

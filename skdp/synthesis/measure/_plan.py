@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from skdp._arrays import ColumnName
 from skdp.base import check_choice, check_column_name, find_stack_level
 from skdp.domain import Domain, Interval
 from skdp.pages import warn
@@ -192,7 +193,11 @@ def is_within(clique: Clique, marginals: Iterable[Clique]) -> bool:
 
 
 def make_plan(
-    domain: Domain, marginals: Any, workload: Any, target: Any, max_cells: Any
+    domain: Domain,
+    marginals: object,
+    workload: object,
+    target: ColumnName | None,
+    max_cells: object,
 ) -> MarginalPlan:
     """Check the parameters that name marginals, and plan the model."""
     n_cells = min(check_size(max_cells, name="max_cells"), MAX_TABLE_CELLS)
@@ -228,7 +233,7 @@ def structure_of(
     return Structure(domain.sizes, find_masks(domain, max_cells, given), given)
 
 
-def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None:
+def _read_marginals(marginals: object, domain: Domain) -> tuple[Clique, ...] | None:
     """Read the parameter `marginals`; None if they are selected by noisy scores."""
     if not isinstance(marginals, str):
         return read_cliques("marginals", marginals, domain)
@@ -238,7 +243,9 @@ def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None
     return {"auto": None, "full": (columns,), "independent": singles}[marginals]
 
 
-def _read_target(target: Any, marginals: Any, domain: Domain) -> int | None:
+def _read_target(
+    target: ColumnName | None, marginals: object, domain: Domain
+) -> int | None:
     """Return the index of the column that the parameter `target` names; None without a target."""
     if target is None:
         return None
@@ -267,7 +274,7 @@ def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[i
     return columns
 
 
-def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
+def read_cliques(name: str, cliques: object, domain: Domain) -> tuple[Clique, ...]:
     """Read tuples of column names as cliques."""
     if isinstance(cliques, str | Mapping | Iterator) or not isinstance(
         cliques, Iterable

@@ -187,7 +187,9 @@ def fit_columns(
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
 
-    def loss(scaled: Floats, of: _DistinctRows, shift: Any) -> tuple[float, Floats]:
+    def loss(
+        scaled: Floats, of: _DistinctRows, shift: Floats | float
+    ) -> tuple[float, Floats]:
         """Return the penalized loss of logits divided by `units`, and its gradient; (n_logits,).
 
         `of` has the rows, or a part of them, whose expected counts differ by `shift`.

@@ -12,12 +12,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Indices
+from skdp._arrays import ColumnName, Indices, TableLike
 from skdp.base import check_column_name
 from skdp.central.statistics import Batches, select_columns
 from skdp.domain import Categories, Domain, FoundCategories, Interval
 from skdp.readers import load_large
-from skdp.synthesis.private._records import CodedRecords
+from skdp.synthesis.private._records import CodedRecords, HandleUnknown
 from skdp.synthesis.private._table import (
     PrivateTable,
     check_computable,
@@ -48,7 +48,7 @@ def name_number(table: str) -> str:
     return f"n_{table}"
 
 
-def name_history(column: Any) -> str:
+def name_history(column: ColumnName) -> str:
     """Return the name of the history of a column of events."""
     return f"history of {column}"
 
@@ -145,7 +145,11 @@ class LinkedTables(NamedTuple):
 
 
 def _open_linked(
-    data: Any, declared: Domain, *, person: Any, order_by: Any = None
+    data: TableLike,
+    declared: Domain,
+    *,
+    person: ColumnName,
+    order_by: ColumnName | None = None,
 ) -> LinkedTable:
     """Read a table; derived columns, and an undeclared column that orders events, are not modeled."""
     data = load_large(data)
@@ -187,7 +191,7 @@ def _open_linked(
     )
 
 
-def _read_column(name: Any, function: Any, *arguments: Any) -> Any:
+def _read_column(name: ColumnName, function: Any, *arguments: Any) -> Any:
     """Call a function that reads a column; an error names the column, and has none of its values."""
     try:
         return call_safely(function, *arguments)
@@ -212,8 +216,8 @@ def open_tables(
     events: Any,
     declared: Domain,
     *,
-    person: Any,
-    order_by: Any,
+    person: ColumnName,
+    order_by: ColumnName | None,
     person_columns: Sequence[Any] | None,
 ) -> LinkedTables:
     """Read a table of people and tables of events; both may be columns of one table."""
@@ -237,7 +241,7 @@ def open_tables(
 
 
 def split_rows(
-    rows: Any, person: Any, person_columns: Sequence[Any]
+    rows: Any, person: ColumnName, person_columns: Sequence[Any]
 ) -> tuple[Any, Any]:
     """Split a table into people, with the `person_columns`, and their events."""
     names = wrap_table(rows).names if is_frame(rows) else ()
@@ -264,7 +268,11 @@ def split_rows(
 
 
 def _check_tables(
-    tables: LinkedTables, declared: Domain, *, person: Any, order_by: Any
+    tables: LinkedTables,
+    declared: Domain,
+    *,
+    person: ColumnName,
+    order_by: ColumnName | None,
 ) -> None:
     """Check the columns of all tables together."""
     people = tables.people
@@ -329,7 +337,7 @@ def encode_tables(
     tables: LinkedTables,
     declared: Domain,
     numbers: Interval,
-    handle_unknown: Any,
+    handle_unknown: HandleUnknown,
     rng: np.random.Generator,
 ) -> CodedTables:
     """Encode people and their events: at most as many events of each person and table as the largest of `numbers`.

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from skdp._arrays import Codes, Indices, Integers, Mask
+from skdp._arrays import Codes, ColumnName, Indices, Integers, Mask
 from skdp.base import check_choice
 from skdp.central.statistics import (
     Batches,
@@ -36,6 +36,9 @@ MAX_BINARY_COLUMNS, RECORDS_PER_BLOCK, MAX_STACKED_CELLS = 62, 1 << 13, 1 << 21
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
+HandleUnknown = Policy | Mapping[ColumnName, object]
+"""What becomes of undeclared values, for all columns, or by column: \"clip\" or a declared value."""
+
 CATEGORIES_ADVICE = "Or set `handle_unknown='ignore'`, which excludes such rows"
 """Remedy for an undeclared value of a column of listed values."""
 
@@ -47,7 +50,9 @@ INTERVAL_ADVICE = (
 """Remedy for an undeclared value of a column with bins."""
 
 
-def read_codes(table: Table, domain: Domain, handle_unknown: Any) -> list[Codes]:
+def read_codes(
+    table: Table, domain: Domain, handle_unknown: HandleUnknown
+) -> list[Codes]:
     """Encode the columns of a table; raise an error for an undeclared value that `handle_unknown` does not handle."""
     codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
@@ -56,7 +61,7 @@ def read_codes(table: Table, domain: Domain, handle_unknown: Any) -> list[Codes]
 
 
 def encode_records(
-    table: Table, domain: Domain, handle_unknown: Any
+    table: Table, domain: Domain, handle_unknown: HandleUnknown
 ) -> tuple[list[Codes], list[Any]]:
     """Encode the columns of a table; also list the columns with undeclared values that are errors.
 
@@ -70,7 +75,7 @@ def encode_records(
         values = domain[name]
         column_codes = codes[index]
         size = domain.sizes[index]
-        policy = handle_unknown
+        policy: object = handle_unknown
         if isinstance(handle_unknown, Mapping):
             policy = handle_unknown.get(name, "error")
         # A replacement may be a value of any type.
@@ -89,7 +94,7 @@ def encode_records(
 
 
 def explain_undeclared(
-    name: Any, rows: Batches, domain: Domain, advice: str | None = None
+    name: ColumnName, rows: Batches, domain: Domain, advice: str | None = None
 ) -> ValueError:
     """Return the error for a column with an undeclared value, without the value."""
     is_binned = isinstance(domain[name], Interval)
@@ -98,7 +103,9 @@ def explain_undeclared(
     return make_undeclared_error(name, rows, domain, is_exact=True, **words)
 
 
-def check_policy(handle_unknown: Any, domain: Domain, found: Collection[Any]) -> None:
+def check_policy(
+    handle_unknown: HandleUnknown, domain: Domain, found: Collection[Any]
+) -> None:
     """Check the parameter `handle_unknown`, and the column names of a mapping; `found` are columns that are found."""
     if not isinstance(handle_unknown, Mapping):
         check_choice("handle_unknown", handle_unknown, POLICIES)
@@ -116,7 +123,9 @@ def check_policy(handle_unknown: Any, domain: Domain, found: Collection[Any]) ->
             )
 
 
-def _encode_replacement(name: Any, values: Categories | Interval, value: Any) -> int:
+def _encode_replacement(
+    name: ColumnName, values: Categories | Interval, value: object
+) -> int:
     """Return the code of the declared value that replaces the undeclared values of a column.
 
     `values` are the declared values of the column `name`, and `value` is the replacement.
@@ -153,7 +162,7 @@ def _round(codes: Codes, interval: Interval, column: Any, *, is_clipped: bool) -
         codes[moved[is_excess]] = len(interval)
 
 
-def _clip(codes: Codes, interval: Any, column: Any) -> None:
+def _clip(codes: Codes, interval: Interval, column: Any) -> None:
     """Change the codes of values outside the bounds, including infinite values, to the first or last bin."""
     values = interval.read(column)
     edges = np.array(interval.edges, values.dtype)
@@ -314,7 +323,7 @@ class LargeRecords:
         self,
         table: LargeTable,
         domain: Domain,
-        handle_unknown: Any,
+        handle_unknown: HandleUnknown,
         *,
         uses_pairs: bool = False,
     ) -> None:

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Codes, Indices, Mask
+from skdp._arrays import Codes, ColumnLike, ColumnName, Indices, Mask, TableLike
 from skdp.base import draw_seed, find_open_intervals, get_target, name_declared
 from skdp.central.statistics import (
     Batches,
@@ -26,6 +26,7 @@ from skdp.central.statistics import (
 from skdp.domain import (
     Categories,
     Domain,
+    DomainLike,
     FoundCategories,
     Interval,
     domains_of_dtypes,
@@ -36,6 +37,7 @@ from skdp.readers import LargeTable, open_large
 from skdp.synthesis.private._number_cells import cut_domain
 from skdp.synthesis.private._records import (
     CodedRecords,
+    HandleUnknown,
     LargeRecords,
     Records,
     check_policy,
@@ -79,7 +81,7 @@ class PrivateTable:
 
     @classmethod
     def of(
-        cls, features: Collection[Any], table: Table, domain: Domain, **rows: Any
+        cls, features: Collection[ColumnName], table: Table, domain: Domain, **rows: Any
     ) -> Self:
         """Cut the intervals of a domain into fine cells, and check that the table can represent declared values."""
         check_decodable(make_template(table, domain), domain)
@@ -115,7 +117,7 @@ class PrivateTable:
         domain = replace_columns(self.domain, columns)
         return replace(self, domain=domain, cells=cut_domain(domain))
 
-    def encode(self, handle_unknown: Any) -> tuple[list[Codes], Mask]:
+    def encode(self, handle_unknown: HandleUnknown) -> tuple[list[Codes], Mask]:
         """Encode the columns by fine cells; also return False for each row to exclude."""
         codes = read_codes(self.table, self.fine, handle_unknown)
         # With handle_unknown="ignore", rows with an undeclared value are excluded.
@@ -125,7 +127,10 @@ class PrivateTable:
         return codes, is_included
 
     def encode_cells(
-        self, handle_unknown: Any, rows: Indices, cells: Mapping[int, Interval]
+        self,
+        handle_unknown: HandleUnknown,
+        rows: Indices,
+        cells: Mapping[int, Interval],
     ) -> dict[int, Codes]:
         """Encode some columns of the rows at some indices by other cells than the fine ones."""
         names = [self.domain.columns[column] for column in cells]
@@ -134,7 +139,7 @@ class PrivateTable:
         codes, _ = encode_records(table, Domain(columns), handle_unknown)
         return dict(zip(cells, [one[rows] for one in codes], strict=True))
 
-    def read(self, handle_unknown: Any, *, uses_pairs: bool) -> Records:
+    def read(self, handle_unknown: HandleUnknown, *, uses_pairs: bool) -> Records:
         """Encode the used rows by fine cells; `uses_pairs` states that all pairs of columns will be counted."""
         check_policy(handle_unknown, self.domain, self.found)
         if self.large is not None:
@@ -160,10 +165,10 @@ class PrivateTable:
 
 
 def open_table(
-    X: Any,
-    y: Any,
-    person: Any,
-    declared: Any,
+    X: TableLike,
+    y: ColumnLike | None,
+    person: ColumnLike | ColumnName | None,
+    declared: DomainLike | None,
     *,
     read: Callable[[Any], Table],
     max_rows: int,
@@ -201,7 +206,12 @@ def open_table(
 
 
 def _limit_large(
-    table: LargeTable, *, y: Any, person: Any, max_rows: int, rng: np.random.Generator
+    table: LargeTable,
+    *,
+    y: object,
+    person: object,
+    max_rows: int,
+    rng: np.random.Generator,
 ) -> tuple[LargeTable, Any]:
     """Limit a large table to `max_rows` rows of each person; also return a table of its columns without rows."""
     if y is not None:
@@ -214,7 +224,7 @@ def _limit_large(
     return limit_persons(table, person, max_rows, rng)
 
 
-def with_target(table: Table, y: Any) -> Table:
+def with_target(table: Table, y: ColumnLike) -> Table:
     """Add the target as the last column, which may be a column of another library."""
     column, name = get_target(table, y)
     return Table((*table.names, name), (*table.columns, column), table.native)
@@ -229,7 +239,7 @@ def check_width(n_columns: int) -> None:
         )
 
 
-def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
+def make_generator(random_state: int | None, *key: object) -> np.random.Generator:
     """Return a generator for post-processing, whose random bits are independent of the noise."""
     seed = draw_seed(random_state)
     if seed is None:
@@ -238,7 +248,9 @@ def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
 
 
 def complete_domain(
-    table: Table, declared: Any, public_values: Mapping[Any, Any] | None = None
+    table: Table,
+    declared: Any,
+    public_values: Mapping[ColumnName, Any] | None = None,
 ) -> Domain:
     """Return the domain of the columns of a table.
 
@@ -281,7 +293,9 @@ def complete_domain(
     return replace_columns(facts, domain)
 
 
-def _declare_booleans(table: Table, declared: Any) -> dict[Any, list[bool]]:
+def _declare_booleans(
+    table: Table, declared: DomainLike | None
+) -> dict[Any, list[bool]]:
     """Return the values of columns with a dtype of booleans that the parameter `domain` omits."""
     if not table.has_dtypes:
         return {}
@@ -350,7 +364,7 @@ def _has_ordered_dtype(column: Any) -> bool:
     return isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
 
 
-def _declared_names(table: Table, declared: Any) -> set[Any]:
+def _declared_names(table: Table, declared: DomainLike | None) -> set[Any]:
     """Return the names of the columns that the parameter `domain` declares; a list declares all columns."""
     if declared is None:
         return set()
@@ -373,7 +387,7 @@ def find_ordered(domain: Domain, public_names: Collection[Any]) -> tuple[bool, .
     return tuple(is_column_ordered)
 
 
-def list_undeclared(table: Table, declared: Any) -> list[Any]:
+def list_undeclared(table: Table, declared: DomainLike | None) -> list[Any]:
     """List the columns whose values neither the parameter `domain` nor a dtype declares."""
     # A polars Enum declares its values.
     by_dtype = domains_of_dtypes(table)
@@ -382,7 +396,7 @@ def list_undeclared(table: Table, declared: Any) -> list[Any]:
 
 
 def find_open(
-    table: Table, declared: Any, target: Any = None
+    table: Table, declared: DomainLike | None, target: ColumnName | None = None
 ) -> dict[Any, Interval | FoundCategories]:
     """Find the columns whose values are found: those declared as such, with an open end, or omitted by `declared`.
 
@@ -420,7 +434,7 @@ def find_open(
     return found
 
 
-def check_unconstrained(name: Any, domain: Any) -> None:
+def check_unconstrained(name: ColumnName, domain: DomainLike | None) -> None:
     """Check that no constraint reads a column whose values are found, which may exclude all of them."""
     if isinstance(domain, Domain):
         read = [c.text for c in domain._constraints if name in domain._list_read(c)]
