@@ -668,7 +668,7 @@ class DPMean(WeightedStatistic):
                 f"or durations in {list(self._times)} only. Use DPGroupBy(by=None)."
             )
         max_weight = self._check_max_weight(rows)
-        sums = sum_columns(rows, bounds, max_weight=max_weight)
+        sums = sum_columns(rows, bounds, max_weight=max_weight, squares=False)
         noise = Noise.joint(budget, GRID, 2 * len(sums.bounds))
         return Plan(sums, budget, (noise,))
 

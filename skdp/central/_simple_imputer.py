@@ -199,7 +199,7 @@ class DPSimpleImputer(CentralTransformer):
         """Compute the sums or counts from which the statistic of each column is released, and choose the noise."""
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
-            sums = sum_columns(rows, bounds)
+            sums = sum_columns(rows, bounds, squares=False)
             noise = Noise.joint(budget, GRID, 2 * len(rows.names))
             return Plan(sums, budget, (noise,))
         if self.strategy == "median":

@@ -145,6 +145,8 @@ def sum_groups(
     groups: NDArray[Any] | None,
     n_groups: int,
     weights: Floats | None,
+    *,
+    squares: bool = True,
 ) -> list[Integers]:
     """Compute the exact sums of `GroupSums`.
 
@@ -160,6 +162,8 @@ def sum_groups(
         The number of groups.
     weights : ndarray of shape (n_rows,) or None
         Weights from 0 to 1.
+    squares : bool, default=True
+        If False, the sums of squares are 0.
 
     Returns
     -------
@@ -175,10 +179,14 @@ def sum_groups(
     sums = np.zeros((3, len(columns), n_groups), np.int64)
     for block in slice_rows(n_rows, len(columns)):
         codes = None if groups is None else groups[block].astype(np.intp)
-        units = np.full((1, len(range(n_rows)[block])), float(GRID))
         if weights is not None:
             units = np.rint(weights[np.newaxis, block] * GRID)
-        n_rows_by_group += _sum_by_group(units, codes, n_groups)
+            units_by_group = _sum_by_group(units, codes, n_groups)
+        elif codes is None:
+            units_by_group = np.array([[GRID * len(range(n_rows)[block])]])
+        else:
+            units_by_group = GRID * np.bincount(codes, minlength=n_groups + 1)[:-1]
+        n_rows_by_group += units_by_group
         if not columns:
             continue
         # Rows of a matrix are read while they are in the cache.
@@ -186,15 +194,18 @@ def sum_groups(
         n_not_finite += np.count_nonzero(~np.isfinite(values), axis=1)
         positions = to_grid(values, low, high)
         is_missing = np.isnan(positions)
-        np.copyto(positions, 0.0, where=is_missing)  # adds nothing
-        squares = positions * positions
-        squares /= GRID
-        np.rint(squares, out=squares)
-        n_values = np.where(is_missing, 0.0, units)
-        if weights is not None:
-            positions = np.rint(positions * weights[block])
-            squares = np.rint(squares * weights[block])
-        for number, summands in enumerate((n_values, positions, squares)):
+        if is_missing.any():
+            np.copyto(positions, 0.0, where=is_missing)  # adds nothing
+            n_values = np.where(is_missing, 0.0, GRID if weights is None else units)
+            sums[0] += _sum_by_group(n_values, codes, n_groups)
+        else:
+            sums[0] += units_by_group
+        summed = [positions]
+        if squares:
+            summed.append(np.rint(positions * positions / GRID))
+        for number, summands in enumerate(summed, 1):
+            if weights is not None:
+                summands = np.rint(summands * weights[block])
             sums[number] += _sum_by_group(summands, codes, n_groups)
     return [n_not_finite, n_rows_by_group[0], *sums]
 
@@ -236,7 +247,12 @@ def _sum_by_group(
 
 
 def sum_columns(
-    rows: Batches, bounds: Any, *, missing: bool = True, max_weight: float | None = None
+    rows: Batches,
+    bounds: Any,
+    *,
+    missing: bool = True,
+    max_weight: float | None = None,
+    squares: bool = True,
 ) -> GroupSums:
     """Sum the columns of a private table between declared bounds, as one group.
 
@@ -249,7 +265,14 @@ def sum_columns(
     if missing:
         warn_of_objects(select_columns(rows.table, names))
     (sums,) = sum_by_cells(
-        rows, Domain({}), [()], bounds, "ignore", missing=missing, max_weight=max_weight
+        rows,
+        Domain({}),
+        [()],
+        bounds,
+        "ignore",
+        missing=missing,
+        max_weight=max_weight,
+        squares=squares,
     )
     return sums if missing else sums.check_finite(names)
 
@@ -491,6 +514,7 @@ def sum_by_cells(
     name: str = "keys",
     missing: bool = False,
     max_weight: float | None = None,
+    squares: bool = True,
 ) -> list[GroupSums]:
     """Sum the numbers of a table by the cells of marginals of its keys.
 
@@ -512,6 +536,8 @@ def sum_by_cells(
         If True, Python objects that are not numbers count as missing.
     max_weight : float, optional
         The largest weight of a row. With it, the last column contains the weights.
+    squares : bool, default=True
+        If False, the sums of squares are 0.
     """
     sums_of = partial(
         _sum_table_by_cells,
@@ -521,6 +547,7 @@ def sum_by_cells(
         handle_unknown=handle_unknown,
         missing=missing,
         max_weight=max_weight,
+        squares=squares,
     )
     has_undeclared, *sums = rows.add_up(sums_of)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
@@ -545,6 +572,7 @@ def _sum_table_by_cells(
     handle_unknown: str,
     missing: bool,
     max_weight: float | None,
+    squares: bool,
 ) -> list[Integers]:
     """Return an indicator of each key with undeclared values that are errors, and the sums of each marginal.
 
@@ -568,5 +596,6 @@ def _sum_table_by_cells(
         groups = join_codes(marginal, [codes[c] for c in clique], n_rows)
         # Without values, an array of zeros provides the number of rows.
         given = groups if clique or not values else None
-        sums += sum_groups(values, bounds, given, marginal.size, weights)
+        size = marginal.size
+        sums += sum_groups(values, bounds, given, size, weights, squares=squares)
     return sums

@@ -187,7 +187,7 @@ def test_lazy_frames_give_the_same_release():
             {"x": 0.5},
             "`totals` must be True for counts",
         ),
-        ({"keys": "all"}, {}, "`keys` must be a list, a mapping or a Domain"),
+        ({"keys": "all"}, {}, "`keys` must be a list, a mapping, a Domain or .auto., got .all."),
         ({}, {"k": [3, 4]}, r"columns .'k'. in `by` must be text with `keys='auto'`"),
         ({"by": ["k", "j"]}, {"j": 3}, r"columns .'k', 'j'. in `by` must be text"),
     ],

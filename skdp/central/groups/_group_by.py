@@ -628,6 +628,7 @@ class DPGroupBy(WeightedStatistic):
                 self.handle_unknown,
                 missing=True,
                 max_weight=self.max_weight,
+                squares=not {"std", "var"}.isdisjoint(self._statistics),
             )
             numbers = self._list_numbers(sums, step)
             encode, n_cells = partial(encode_cells, domain=domain), domain.size
@@ -685,7 +686,7 @@ class DPGroupBy(WeightedStatistic):
 
     def _list_numbers(self, sums: GroupSums, step: int) -> NDArray[Any]:
         """Return the integers of each cell that get noise, (n_cells, n_numbers), as multiples of `step`."""
-        has_squares = not {"mean", "sum"}.issuperset(self._sum_statistics)
+        has_squares = not {"std", "var"}.isdisjoint(self._statistics)
         numbers = sums.numbers(squares=has_squares)
         if COUNT in self._statistics or self._finds_keys:
             counts = sums.rows[:, np.newaxis] // (GRID // step)
@@ -696,7 +697,10 @@ class DPGroupBy(WeightedStatistic):
     def _finds_keys(self) -> bool:
         """True if keys are found in this release; checks `delta`."""
         if (is_auto := isinstance(self.keys, str)) and self.keys != AUTO:
-            return False  # `declared_domain` raises an error of a text
+            raise ValueError(
+                f"`keys` must be a list, a mapping, a Domain or {AUTO!r}, got {self.keys!r}. "
+                "Declare the values of the keys, or set keys='auto' with a `delta`."
+            )
         if bool(check_delta(self.delta)) != is_auto:
             raise ValueError(
                 "`delta` must be in (0, 1) with `keys='auto'` and a number as epsilon, and "
@@ -782,8 +786,7 @@ class DPGroupBy(WeightedStatistic):
             self.excluded_fraction_ = draw_exclusions(
                 exact.excluded, noise, source, level, max_rows=self.max_rows_per_person
             )
-        # A release of quantiles alone has no sums.
-        sums_noise = plan.noises[0] if plan.noises else None
+        (sums_noise,) = plan.noises or (None,)  # quantiles alone have no sums
         noisy: Any = None
         if sums_noise is not None:
             self._noise = *astuple(sums_noise), unit
@@ -932,7 +935,8 @@ class DPGroupBy(WeightedStatistic):
     ) -> NDArray[Any]:
         """Return lower bounds of the counts of groups with keys that are found, (n_groups, 1)."""
         # A key that is found has a row, except missing keys, which are always counted.
-        is_text = [any(key is not None for key in keys) for keys in self._list_cells()]
+        cells = compress(zip(*self.keys_, strict=True), ~self._is_total)
+        is_text = [any(key is not None for key in keys) for keys in cells]
         smallest = np.array(is_text)[:, np.newaxis] & (not self._is_weighted)
         slack = self._add_totals(np.where(margins > 1, counts - smallest, 0))
         usual = to_float(noise.margin_of_error(level)) * unit
@@ -987,10 +991,6 @@ class DPGroupBy(WeightedStatistic):
             cells = np.unravel_index(np.arange(self._domain.size), self._domain.sizes)
             codes = np.column_stack(cells)
         return find_totals(codes, self._domain)
-
-    def _list_cells(self) -> list[tuple[Any, ...]]:
-        """Return the keys of each group that is no total."""
-        return [*compress(zip(*self.keys_, strict=True), ~self._is_total)]
 
 
 def _round_to_width(values: Floats, widths: Any) -> Floats:
