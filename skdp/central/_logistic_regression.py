@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import Floats
 from skdp.base import (
     Bounds,
     check_choice,
@@ -183,6 +183,8 @@ class Descent:
         coefficients, spent = self.start, Fraction(0)
         mean = gradient = change = np.zeros_like(self.start)
         error = math.inf
+        # Largest square of noise, in variances of one number.
+        max_square = mean.size + 4 * math.sqrt(mean.size)
         for step, part in enumerate(GRADIENTS):
             budget = mu_squared * Fraction(part, sum(GRADIENTS))
             drawn, noise, logits = self._measure_gradient(coefficients, budget, source)
@@ -191,8 +193,7 @@ class Descent:
             corrected = curvature.correct(change, drawn, noise)
             curvature = corrected or curvature.move(coefficients)
             # Near the minimum, gradients are noise, and second derivatives suffice.
-            largest_noise = noise**2 * (drawn.size + 4 * math.sqrt(drawn.size))
-            is_far = float((drawn**2).sum()) > largest_noise and not corrected
+            is_far = (drawn**2).sum() > noise**2 * max_square and not corrected
             if is_far and (step == 0 or not (is_final or self.loss.n_outputs > 1)):
                 measured = self._measure_early(curvature, logits, early, source)
                 spent += early * (measured is not curvature)
@@ -200,7 +201,7 @@ class Descent:
             # The last two gradients are averaged if they differ by noise only.
             square = float(((drawn - expected) ** 2).sum()) / (noise**2 + error**2)
             weight = 1.0
-            if is_final and square < drawn.size + 4 * math.sqrt(drawn.size):
+            if is_final and square < max_square:
                 weight = 1 / (1 + (noise / error) ** 2)
             mean = mean + weight * (coefficients - mean)
             gradient = gradient + weight * (drawn - gradient)
@@ -463,22 +464,19 @@ class PublicRows:
         # at epsilon 0.1 decreases by up to 0.25 (benchmarks/central_models.py).
         lengths = np.linalg.norm(self.inputs, axis=1)
         self.weights = weights * np.minimum(1.0, np.quantile(lengths, 0.25) / lengths)
-
-    def to_integers(self) -> tuple[Integers, float]:
-        """Return the weighted inputs as integers, (n_rows, n_inputs), so that sensitivities are exact; and the step."""
-        weighted = self.inputs * self.weights[:, np.newaxis]
-        # Rounding changes a row by less than 2**-15 of the norm of the longest row.
-        unit = float(np.linalg.norm(weighted, axis=1).max()) / (1 << 16)
-        return np.rint(weighted / unit).astype(np.int64), unit
+        self.weighted = self.inputs * self.weights[:, np.newaxis]
+        # As integers, so that sensitivities are exact. Rounding changes a row by less than
+        # 2**-15 of the norm of the longest row.
+        self.unit = float(np.linalg.norm(self.weighted, axis=1).max()) / (1 << 16)
+        self.integers = np.rint(self.weighted / self.unit).astype(np.int64)
 
     def noise(self, budget: PrivacyBudget) -> Noise:
         """Return the noise of sums of inputs by class."""
         # Sums of integers are exact in any order, so the class of a row changes them by
         # this row only. The norm of the longest row is public. A row with another class
         # changes the sums of the old and the new class.
-        inputs, _ = self.to_integers()
-        n_changed = 1 if len(self.classes.values) == 2 else 2
-        square = int((inputs**2).sum(axis=1).max()) * n_changed
+        n_changed = min(self.indicators.shape[1], 2)
+        square = int((self.integers**2).sum(axis=1).max()) * n_changed
         return Noise.gaussian(budget.mu_squared, budget.rows**2 * square)
 
     def fit(
@@ -489,11 +487,10 @@ class PublicRows:
         Return the coefficients of standardized columns and a constant, of shape (n_columns + 1, n_outputs), the number
         of steps and the inference.
         """
-        # The sums of up to 2**32 rows are integers of 64 bits.
-        inputs, unit = self.to_integers()
-        # The shape is (n_inputs, n_indicators).
-        exact = inputs.T @ self.indicators.astype(np.int64)
-        sums = unit * noise.add_floats(source, exact)
+        # The sums of up to 2**32 rows are integers of 64 bits; (n_inputs, n_indicators).
+        exact = self.integers.T @ self.indicators
+        sums = self.unit * noise.add_floats(source, exact)
+        std = to_float(noise.std)
         totals = (self.weights @ self.inputs)[:, np.newaxis]
         if sums.shape[1] == 1:
             sums = np.hstack([totals - sums, sums])
@@ -508,14 +505,13 @@ class PublicRows:
         # The loss depends on the classes of rows through these sums only. So each row gets
         # fractions of all classes, which may be negative, with the same sums: they define
         # the same model, which scikit-learn fits.
-        weighted = self.inputs * self.weights[:, np.newaxis]
-        excess = np.linalg.lstsq(weighted.T @ self.inputs, sums - totals / n_classes)[0]
+        products = self.weighted.T @ self.inputs
+        excess = np.linalg.lstsq(products, sums - totals / n_classes)[0]
         fractions = 1 / n_classes + self.inputs @ excess  # (n_rows, n_classes)
         class_weights = fractions * self.weights[:, np.newaxis]
         # The penalty is the norm of the noise of a sum. The second summand keeps it within
         # the precision of floats.
-        n_columns = len(sums) - 1
-        penalty = np.sqrt(n_columns) * unit * to_float(noise.std)
+        penalty = np.sqrt(len(sums) - 1) * self.unit * std
         model = LogisticRegression(
             C=1 / (penalty + 2.0**-20 * n_rows),
             fit_intercept=self.fit_intercept,
@@ -530,8 +526,7 @@ class PublicRows:
         coefficients = np.vstack([model.coef_.T, constants])
         inference = None
         if n_classes == 2:
-            error = unit * to_float(noise.std)
-            inference = self._infer(coefficients[:, 0], sums[:, 1], error)
+            inference = self._infer(coefficients[:, 0], sums[:, 1], self.unit * std)
         return coefficients, int(model.n_iter_[0]), inference
 
     def _infer(

@@ -366,8 +366,8 @@ class ClassResiduals:
     def measure(self, targets: NDArray[Any], responses: NDArray[Any]) -> NDArray[Any]:
         """Return the residuals of rows, (n_outputs, n_rows): minus the gradients of their losses."""
         largest = MAX_LOGIT * LOGIT_UNIT
-        logits = np.clip(responses, -largest, largest)
-        return -self._loss.residuals(logits.T, targets).T
+        logits = np.clip(responses.T, -largest, largest)
+        return -self._loss.residuals(logits, targets).T
 
     def linearize(self, means: Floats, others: Floats) -> tuple[Floats, Floats]:
         """Return the mean slopes and variances of the residuals of the rows in each bin.

@@ -244,8 +244,9 @@ class AdditiveModel(SupervisedStatistic):
         numbers = self._list_numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
         bounded = self._select_bounded(rows).names
-        _check_numbers(select_columns(features, numbers))
-        warn_of_objects(select_columns(features, numbers))
+        undeclared = select_columns(features, numbers)
+        _check_numbers(undeclared)
+        warn_of_objects(undeclared)
         bounds = parse_bounds(bounds, bounded) if bounded else np.zeros((0, 2))
         attributes: dict[Any, Any] = {}
         for name, (low, high) in zip(numbers, bounds.tolist(), strict=False):
