@@ -7,6 +7,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from skdp.domain import (
     check_closed,
     domains_of_dtypes,
     format_edge,
-    replace_type,
     round_numbers,
 )
 from skdp.privacy import PrivacyLeakWarning
@@ -103,8 +103,18 @@ def find_open_intervals(table: Table, declared: object) -> dict[Any, Interval]:
         values = named.get(name)
         if isinstance(values, Interval) and values.is_open:
             is_whole = type_of_column(column) == "number" and has_integer_dtype(column)
-            found[name] = replace_type(values, is_whole=is_whole)
+            found[name] = _replace_type(values, is_whole=is_whole)
     return found
+
+
+def _replace_type(interval: Interval, *, is_whole: bool) -> Interval:
+    """Return an open interval with whole numbers or fractions if it does not declare them."""
+    if interval.real or interval.decimals is not None:
+        return interval
+    typed = copy(interval)
+    typed.real, typed.decimals = not is_whole, 0 if is_whole else None
+    typed.takes_fractions = not is_whole
+    return typed
 
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:

@@ -34,7 +34,7 @@ from skdp.tables import drop_missing, is_whole_number
 # column name, or the intervals of a domain.
 Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float]] | Domain
 
-Fit = TypeVar("Fit", bound=Callable[..., Any])
+FitMethod = TypeVar("FitMethod", bound=Callable[..., Any])
 
 
 class PrivateEstimator(BaseEstimator):
@@ -50,7 +50,7 @@ class PrivateEstimator(BaseEstimator):
         return bundle
 
 
-def restore_on_error(fit: Fit) -> Fit:
+def restore_on_error(fit: FitMethod) -> FitMethod:
     """Decorate a method of an estimator to restore all attributes if it raises an error."""
     # **Privacy.** After an error or interrupt between two assignments, statistics would
     # have the guarantee of an earlier fit. Charges remain.
@@ -78,7 +78,7 @@ def restore_on_error(fit: Fit) -> Fit:
             self.__dict__ = attributes  # a single assignment cannot be interrupted
             raise
 
-    return cast(Fit, fit_or_restore)
+    return cast(FitMethod, fit_or_restore)
 
 
 def check_probability(value: Any, name: str) -> Fraction:

@@ -22,7 +22,6 @@ from skdp.domain import Domain, Interval
 from skdp.engines import (
     FileTable,
     TableFile,
-    check_header,
     draft_domain_toml,
     format_csv,
     is_csv,
@@ -65,7 +64,7 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
         raise ValueError(f"`domain` must end in .toml, got {options.domain.name!r}.")
     check_path(options.domain, "domain")
     file = TableFile(options.data, delimiter=options.delimiter)
-    check_header(file, options.delimiter)
+    file.check_header(options.delimiter)
     text = draft_domain_toml(
         file.read(file.names),
         bins=options.bins,

@@ -2,7 +2,6 @@
 
 from skdp.domain._attributes import DEFAULT_BINS as DEFAULT_BINS
 from skdp.domain._attributes import MAX_OPEN_END as MAX_OPEN_END
-from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import OTHER as OTHER
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._attributes import FoundCategories as FoundCategories
@@ -14,7 +13,6 @@ from skdp.domain._attributes import find_decoder as find_decoder
 from skdp.domain._attributes import has_single_values as has_single_values
 from skdp.domain._attributes import name_column_in_errors as name_column_in_errors
 from skdp.domain._attributes import read_texts as read_texts
-from skdp.domain._attributes import replace_type as replace_type
 from skdp.domain._attributes import to_text as to_text
 from skdp.domain._attributes import type_of_attribute as type_of_attribute
 from skdp.domain._attributes import widen_interval as widen_interval

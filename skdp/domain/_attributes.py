@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from copy import copy
 from datetime import timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -597,16 +596,6 @@ def drop_bins(interval: Interval) -> Interval:
     whole.observed, whole.releases = interval.observed, interval.releases
     whole.found = interval.found
     return whole
-
-
-def replace_type(interval: Interval, *, is_whole: bool) -> Interval:
-    """Return an open interval with whole numbers or fractions if it does not declare them."""
-    if interval.real or interval.decimals is not None:
-        return interval
-    typed = copy(interval)
-    typed.real, typed.decimals = not is_whole, 0 if is_whole else None
-    typed.takes_fractions = not is_whole
-    return typed
 
 
 def widen_interval(interval: Interval, *, bins: int | None = None) -> Interval:

@@ -43,7 +43,6 @@ from skdp.engines._csv import format_csv as format_csv
 from skdp.engines._draft import draft_domain_toml as draft_domain_toml
 from skdp.engines._files import FileTable as FileTable
 from skdp.engines._files import TableFile as TableFile
-from skdp.engines._files import check_header as check_header
 from skdp.engines._files import is_csv as is_csv
 from skdp.engines._privatize import privatize, privatize_file
 from skdp.engines._reports import estimate_file, read_protocol, tally

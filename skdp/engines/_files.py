@@ -196,6 +196,22 @@ class TableFile:
                 f"{remedy if self.has_other_delimiter else ''}."
             )
 
+    def check_header(self, delimiter: str | None) -> None:
+        """Raise an error for a CSV file with another delimiter than `delimiter`, or whose header seems to be a row."""
+        if delimiter is None and len(self.header) == 1 and self.has_other_delimiter:
+            raise ValueError(
+                f"{self.name} must have column names without delimiters, got one column "
+                "whose name contains a delimiter. Use `delimiter` to set the character that "
+                "separates the values."
+            )
+        if not self.is_csv:
+            return
+        if not any(map(is_name, self.header)):
+            raise header_error(self.name, "numbers or dates only")
+        repeated = [i for i, x in enumerate(self.header) if self._n_columns[x] > 1]
+        if repeated:
+            raise header_error(self.name, "repeated names", repeated)
+
     @property
     def has_other_delimiter(self) -> bool:
         """True if a column name contains a character that separates the values in other CSV files."""
@@ -337,24 +353,6 @@ class FileTable(StreamTable):
         if name == self._person:
             return write_keys(name, drop_texts(column, MISSING_TEXTS))
         return drop_texts(column, [""])
-
-
-def check_header(file: TableFile, delimiter: str | None) -> None:
-    """Raise an error for a CSV file with another delimiter than `delimiter`, or whose header seems to be a row."""
-    if delimiter is None and len(file.header) == 1 and file.has_other_delimiter:
-        raise ValueError(
-            f"{file.name} must have column names without delimiters, got one column "
-            "whose name contains a delimiter. Use `delimiter` to set the character that "
-            "separates the values."
-        )
-    if not file.is_csv:
-        return
-    if not any(map(is_name, file.header)):
-        raise header_error(file.name, "numbers or dates only")
-    counts = Counter(file.header)
-    repeated = [i for i, name in enumerate(file.header) if counts[name] > 1]
-    if repeated:
-        raise header_error(file.name, "repeated names", repeated)
 
 
 # Files to write

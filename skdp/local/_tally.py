@@ -334,7 +334,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
         shuffled = _take_arrow(native, order)
     else:  # polars, which has no metadata
         return _take_polars(frame, order)
-    return attach_protocol(shuffled, get_protocol_text(native))
+    return attach_protocol(shuffled, lambda: get_protocol_text(native))
 
 
 def _draw_permutation(n: int, source: ByteSource) -> Indices:

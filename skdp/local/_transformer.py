@@ -57,7 +57,7 @@ from skdp.privacy import (
     check_epsilon,
 )
 from skdp.randomness import ByteSource
-from skdp.tables import Table, attach_protocol, get_protocol_text, has_metadata
+from skdp.tables import Table, attach_protocol, get_protocol_text
 
 # Values of `postprocess`. All methods except "none" bias the counts.
 CountPostprocess = Literal["none", "clip", "simplex"]
@@ -289,8 +289,7 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
     def _attach_protocol(self, reports: TableLike | ReportTally) -> Any:
         """Convert reports to the format of `set_output`, with the protocol as metadata."""
         X_out = apply_set_output(self, reports)
-        text = self._json.text_in_memory if has_metadata(X_out) else None
-        return attach_protocol(X_out, text)
+        return attach_protocol(X_out, lambda: self._json.text_in_memory)
 
     def _read(self, X: TableLike) -> Table:
         """Check that X has the columns of `fit`, and return them."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from skdp._arrays import PathType
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 # Optional libraries
 
@@ -80,7 +80,7 @@ class RefusedType(RefusedBatch, TypeError):
     """Error for a column of the wrong type in a batch. Its message contains no values."""
 
 
-def run_safely(work: Callable[[], Result]) -> Result:
+def run_safely(work: Callable[[], Returned]) -> Returned:
     """Call a function that reads rows, and replace its errors by errors without values."""
     try:
         return work()
@@ -110,14 +110,14 @@ def run_safely(work: Callable[[], Result]) -> Result:
     raise safe
 
 
-def read_safely(batches: Iterable[Result]) -> Generator[Result, None, None]:
+def read_safely(batches: Iterable[Returned]) -> Generator[Returned, None, None]:
     """Iterate over a stream of an engine, and replace its errors by errors without values."""
     iterator, end = iter(batches), object()
     while (batch := run_safely(lambda: next(iterator, end))) is not end:
         yield batch  # type: ignore[misc]
 
 
-def run_check(work: Callable[[], Result]) -> Result:
+def run_check(work: Callable[[], Returned]) -> Returned:
     """Call a check of a batch, and convert its errors, which contain no values, to `RefusedBatch`."""
     try:
         return work()

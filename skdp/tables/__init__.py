@@ -49,7 +49,6 @@ from skdp.tables._frames import choose_library as choose_library
 from skdp.tables._frames import convert_frame as convert_frame
 from skdp.tables._frames import get_arrow_protocol as get_arrow_protocol
 from skdp.tables._frames import get_protocol_text as get_protocol_text
-from skdp.tables._frames import has_metadata as has_metadata
 from skdp.tables._frames import index_to_columns as index_to_columns
 from skdp.tables._frames import is_frame as is_frame
 from skdp.tables._frames import lazy_error as lazy_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -270,15 +270,16 @@ PROTOCOL_KEY = "skdp.protocol"
 ATTRS_KEY = "PANDAS_ATTRS"
 
 
-def has_metadata(table: TableLike) -> bool:
+def _has_metadata(table: TableLike) -> bool:
     """Check if a table can have metadata: a table of pandas or pyarrow."""
     is_arrow = _is_arrow(table) and hasattr(table, "schema")
     return isinstance(table, pd.DataFrame) or is_arrow
 
 
-def attach_protocol(table: Any, text: str | None) -> Any:
-    """Return a table of reports with the JSON of their protocol in its metadata, if it can have any."""
-    if text is None or not has_metadata(table):
+def attach_protocol(table: Any, write: Callable[[], str | None]) -> Any:
+    """Return a table of reports with the JSON of their protocol, from `write`, in its metadata, if it can have any."""
+    text = write() if _has_metadata(table) else None
+    if text is None:
         return table
     if isinstance(table, pd.DataFrame):
         table.attrs[PROTOCOL_KEY] = text
@@ -309,7 +310,7 @@ def get_protocol_text(table: Any) -> str | None:
     if isinstance(table, pd.DataFrame):
         text = table.attrs.get(PROTOCOL_KEY)
         return text if isinstance(text, str) else None
-    if not has_metadata(table):
+    if not _has_metadata(table):
         return None
     return get_arrow_protocol(table.schema.metadata or {})
 

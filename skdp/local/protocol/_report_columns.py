@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Indices, Mask, TableLike
 from skdp.base import to_array
-from skdp.domain import MAX_SHOWN_VALUES, Domain
+from skdp.domain import Domain
 from skdp.tables import Table, is_frame, to_objects, type_of_value, wrap_table
 
 # Column with the index of the field that a record reports, if fields are sampled.
@@ -158,7 +158,7 @@ def parse_report_table(reports: TableLike, names: Sequence[Any]) -> Table:
         if reports.ndim != 2:
             raise ValueError(
                 "`reports` must be a DataFrame or a 2D array with the columns "
-                f"{[*names][:MAX_SHOWN_VALUES]}, got {reports.ndim}D. Use "
+                f"{[*names][:8]}, got {reports.ndim}D. Use "
                 "reports[[column]] or reports.to_frame()."
             )
     table = wrap_table(reports)
