@@ -300,7 +300,7 @@ def search_octaves(low, high, narrow):
 # The subject of these modules is the search, its effect on the errors of models, or published numbers.
 ALL_OCTAVES = {
     *("test_limits.py", "test_discover_domain.py", "test_open_ends.py", "test_ordinary_columns.py"),
-    *("test_additive.py", "test_coefficient_intervals.py", "test_pca.py"),
+    *("test_additive.py", "test_coefficient_intervals.py", "test_linear_model.py", "test_pca.py"),
     *("test_benchmarks.py", "test_docs.py", "test_golden.py", "test_notebooks.py"),
 }
 

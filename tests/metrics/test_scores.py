@@ -255,7 +255,7 @@ CASES += [case for case in product(SETTINGS, [0.3, 0.05]) if case not in CASES]
 @pytest.mark.parametrize(("setting", "prevalence"), quick_first(4, CASES))
 def test_intervals_cover_the_population(setting, prevalence):
     """Fewer of 30 samples are covered with probability 1e-6 at a coverage of 0.93; seeds are fixed."""
-    population = draw_rows(100_000, 5, prevalence)
+    population = draw_rows(40_000, 5, prevalence)
     population["score"] = SETTINGS[setting](population)
     truth = [f(population["label"], population["score"]) for f in (roc_auc_score, brier_score_loss)]
     domain, covered, n_draws = {"score": score_bins(), "label": [0, 1]}, np.zeros(2), 30
@@ -322,7 +322,7 @@ def test_weighted_reports_of_labels_raise_an_error():
 
 @pytest.mark.parametrize("reported", quick_first(1, ["label and sex", "label", "sex"]))
 def test_intervals_of_reports_cover(reported):
-    population, n_draws = draw_rows(100_000, 7), 30
+    population, n_draws = draw_rows(40_000, 7), 30
     names = reported.split(" and ")
     by = "sex" if "sex" in names else None
     groups = dict(iter(population.groupby("sex"))) if by else {"all": population}

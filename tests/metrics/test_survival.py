@@ -103,8 +103,8 @@ def test_curve_without_enough_rows_at_risk_is_bounded_by_the_last_endpoint():
 
 def test_intervals_of_rows_at_risk_cover_with_little_noise():
     rng = np.random.default_rng(0)
-    # Six noisy counts of 4,000 groups without rows. Noise of epsilon 4 is mostly 0, and otherwise a whole number.
-    shape, part = (4000, 3, 2), 1 - np.exp(-4)
+    # Six noisy counts of 2,000 groups without rows. Noise of epsilon 4 is mostly 0, and otherwise a whole number.
+    shape, part = (2000, 3, 2), 1 - np.exp(-4)
     noise = rng.geometric(part, shape) - rng.geometric(part, shape)
     groups, times, events = np.indices(shape).reshape(3, -1)
     std_error = np.sqrt(2 * np.exp(-4)) / part

@@ -43,13 +43,6 @@ def server():
         yield server
 
 
-@pytest.fixture(scope="module")
-def killed_server():
-    """A server that tests kill and start again."""
-    with postgres_server.run_server() as server:
-        yield server
-
-
 @pytest.fixture
 def schema(server):
     name = next(schemas)
@@ -167,18 +160,18 @@ def test_connection_waits_for_the_disk(address, server):
             database.execute("ALTER ROLE postgres RESET ALL")
 
 
-def test_unreachable_server_draws_nothing(killed_server):
+def test_unreachable_server_draws_nothing(server, address):
     with tempfile.TemporaryDirectory() as folder, pytest.raises(OSError, match="the server cannot be reached"):
-        PrivacyLedger(1.0, path=killed_server.address(host=folder))
-    ledger = PrivacyLedger(3.0, path=killed_server.address())
+        PrivacyLedger(1.0, path=server.address(host=folder))
+    ledger = PrivacyLedger(3.0, path=address)
     fitted = encoder(ledger)
     fitted.transform(FRAME)
-    killed_server.kill()
+    server.kill()
     for _ in range(2):
         with pytest.raises(OSError, match="cannot be used"), counted_draws() as drawn:
             fitted.transform(FRAME)
         assert drawn == [0]
-    killed_server.start()
+    server.start()
     fitted.transform(FRAME)  # the ledger connects again
     assert (ledger.spent.epsilon, len(ledger.charges())) == (2.0, 2)
 
@@ -429,13 +422,13 @@ def test_edited_sums_and_charges_raise_an_error(edit, server, schema, address):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.long  # in quick tests, processes are killed that use a file
 @pytest.mark.parametrize("kills", [8, 104])
-def test_kills_leave_no_release_without_its_charge_and_no_charge_above_the_budget(killed_server, tmp_path, kills):
+def test_kills_leave_no_release_without_its_charge_and_no_charge_above_the_budget(server, tmp_path, kills):
     """Eight processes are killed, and in the middle the server, which is started again."""
     n_rounds = kills // ledger_users.PROCESSES
-    with killed_server.connect() as database:
+    with server.connect() as database:
         for number in range(n_rounds):
             database.execute(f"CREATE SCHEMA round{kills}_{number}")
-    address = killed_server.address(f"round{kills}_{{number}}")
+    address = server.address(f"round{kills}_{{number}}")
     command = [sys.executable, ledger_users.__file__, str(tmp_path), str(kills), "1", address]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as program:
@@ -443,8 +436,8 @@ def test_kills_leave_no_release_without_its_charge_and_no_charge_above_the_budge
         for line in program.stdout:
             words += line.split()
             if words[-1] == "restart":
-                killed_server.kill()
-                killed_server.start()
+                server.kill()
+                server.start()
                 program.stdin.write("\n")
                 program.stdin.flush()
     assert program.returncode == 0

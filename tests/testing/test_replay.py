@@ -241,7 +241,11 @@ def test_noise_is_followed_through_all_additions(add):
 
 
 def test_recording_does_not_change_the_release():
-    release = total(lambda source: discrete_laplace(source, 5, 1))
+    def release(table):
+        source = SeededSource(0)
+        first, second = (discrete_laplace(source, 5, 1).item() for _ in range(2))
+        return table.sum() + first, table.sum() - second
+
     seen = []
     replay_release(lambda table: seen.append(release(table)), X, X, guarantee=CLAIM)
     assert seen == [release(X)] * 2
@@ -260,6 +264,16 @@ def test_later_draws_may_depend_on_noisy_numbers():
         return count, table.sum() + discrete_laplace(source, 20 + abs(count), 1).item() if count > 2 else None
 
     assert replay_release(release, X, ONE_LESS, guarantee=CLAIM).passed
+
+
+def test_noise_added_to_two_numbers_is_found():
+    """Any guarantee may cover both losses, but their difference is exact."""
+
+    def release(table):
+        return np.array([table.sum(), len(table)]) + discrete_laplace(SeededSource(0), 10, 1)
+
+    replay = replay_release(release, X, ONE_LESS, guarantee=replace(CLAIM, epsilon=9.0))
+    assert replay.findings == ("discrete_laplace noise is added to two numbers: their difference is exact",)
 
 
 def test_scaled_noise_is_not_followed():
