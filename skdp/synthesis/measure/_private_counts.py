@@ -107,7 +107,7 @@ class NoiseSource:
     ) -> float:
         """Return the standard error of counts that are measured with a fraction of the budget."""
         noise = self._make_noise(fraction, sensitivity)
-        return max(MIN_STD_ERROR, _rounded_std(noise) / self.unit)
+        return max(MIN_STD_ERROR, float(noise.std) / self.unit)
 
     def noise_scale(self, fraction: Fraction) -> float:
         """Return the standard deviation of noise before rounding, proportional to a power of the fraction."""
@@ -197,15 +197,6 @@ class NoiseSource:
         weights = np.maximum(1, np.rint(relative * 2**30)).astype(np.int64).tolist()
         sum_of_weights = sum(weights)
         return [total * Fraction(weight, sum_of_weights) for weight in weights]
-
-
-def _rounded_std(noise: Noise) -> float:
-    """Return the standard deviation of the noise of one integer."""
-    if not noise.is_gaussian or noise.scale > 4:
-        return float(noise.std)
-    halves = np.arange(20) + 0.5
-    beyond = ndtr(-halves / math.sqrt(noise.scale))
-    return math.sqrt(4 * float(halves @ beyond))
 
 
 def _add_noise(numbers: Integers, noise: NDArray[Any]) -> Floats:
