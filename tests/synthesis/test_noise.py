@@ -48,10 +48,13 @@ def test_budget_exceeded_is_raised_before_drawing(scripted_source, kind, method)
     for share in [Fraction(1, 3) + Fraction(1, 10**30), Fraction(1), Fraction(0), Fraction(-1)]:
         with pytest.raises(RuntimeError, match="The fractions of the budget"):
             getattr(noise, method)(COUNTS, share)
+        with pytest.raises(RuntimeError, match="The fractions of the budget"):
+            noise.split(share)
         assert noise._source.used == 0
         assert noise.remaining == Fraction(1, 3)
     noise._source = random
-    getattr(noise, method)(COUNTS % 10, Fraction(1, 3))
+    getattr(noise, method)(COUNTS % 10, Fraction(1, 6))
+    assert noise.split(Fraction(1, 6)).remaining == 1
     assert noise.remaining == 0
 
 
