@@ -99,6 +99,7 @@ INTERNAL_IN_TESTS = {
     "central/test_group_quantiles.py": "scores before noise",
     "central/test_quantiles.py": "public candidates",
     "central/test_levels.py": "estimates from given counts",
+    "central/test_limits.py": "cells of a search",
     "engines/test_coins.py": "random bits of a batch",
     "engines/test_spark.py": "results of a task",
     "randomness/test_noise_proofs.py": "draws from given bits",

@@ -97,6 +97,9 @@ _METHOD_PARAMETERS = (
     "confidence_level",
 )
 
+# Limits of no columns, for estimators without bounds.
+NO_BOUNDS = np.empty((0, 2))
+
 # Protected part of a supervised model: whole records, or the target.
 RECORD, TARGET = "record", "target"
 
@@ -146,7 +149,7 @@ def charge(
 
 
 def check_declared_columns(
-    declared: Any, names: Sequence[Any], parameter: str = "bounds"
+    declared: object, names: Sequence[Any], parameter: str = "bounds"
 ) -> None:
     """Check that a parameter which declares some columns names columns of X only."""
     # A Domain may have more columns than the table.
@@ -165,10 +168,10 @@ def check_unique_names(names: Sequence[Any]) -> None:
 
 
 def read_private_rows(
-    X: Any,
-    person: Any,
+    X: TableLike,
+    person: ColumnLike | ColumnName | None,
     max_rows: int,
-    random_state: Any,
+    random_state: int | None,
     read: Callable[..., Table],
     *,
     counts_persons: bool = False,
@@ -323,7 +326,7 @@ class CentralEstimator(PrivateEstimator):
         """Return True if `fit` reads no values of these columns, so that it spends no budget."""
         return False
 
-    def _read_table(self, X: Any) -> Table:
+    def _read_table(self, X: TableLike) -> Table:
         """Read a private table, which may have no rows: the number of rows is private."""
         return check_input(self, X, reset=True, min_rows=0)
 
@@ -366,11 +369,11 @@ class CentralEstimator(PrivateEstimator):
 class FitInput:
     """The arguments of `fit` besides the table: arrays, or names of columns, which the table then loses."""
 
-    target: Any = None
+    target: ColumnLike | ColumnName | None = None
     # None if rows have no weights.
-    weights: Any = None
+    weights: ColumnLike | ColumnName | None = None
     # None if each row is one person.
-    person: Any = None
+    person: ColumnLike | ColumnName | None = None
 
 
 @dataclass(frozen=True)
@@ -475,7 +478,7 @@ class CentralStatistic(CentralEstimator):
     def fit(
         self,
         X: TableLike,
-        y: Any = None,
+        y: object = None,
         *,
         person: ColumnLike | ColumnName | None = None,
     ) -> Self:
@@ -517,7 +520,7 @@ class CentralStatistic(CentralEstimator):
         """
         return self._fit(X, FitInput(person=person))
 
-    def _fit(self, X: Any, given: FitInput) -> Self:
+    def _fit(self, X: TableLike, given: FitInput) -> Self:
         """Read the table, plan the release, charge the ledger, and release, in this order.
 
         All errors are raised before the charge.
@@ -545,9 +548,9 @@ class CentralStatistic(CentralEstimator):
         bounds = _bound_booleans(self._declared_bounds(bounded), selected)
         search = self._plan_search(bounded, bounds, budget)
         if search is None:
-            plan = self._plan(rows, budget, bounds)
-            limits = None if bounds is None else parse_bounds(bounds, bounded)
-            described = limits
+            limits = NO_BOUNDS if bounds is None else parse_bounds(bounds, bounded)
+            described = None if bounds is None else limits
+            plan = self._plan(rows, budget, limits)
         else:
             # This plan checks all parameters and columns; its exact statistics are not used.
             plan = self._plan(rows, search.rest, search.placeholder)
@@ -573,7 +576,7 @@ class CentralStatistic(CentralEstimator):
                 warnings.simplefilter("ignore")  # the first plan has warned
                 plan = self._replan(plan, rows, search or categories, limits)
         del rows, selected  # the plan has the integers that the release requires
-        if limits is None:
+        if bounds is None:
             self.__dict__.pop("bounds_", None)  # of an earlier fit
         else:
             self.bounds_ = limits
@@ -655,7 +658,7 @@ class CentralStatistic(CentralEstimator):
             facts["bounds"] = format_ranges(bounded, limits, self._time_columns)
         return facts
 
-    def _read(self, X: Any, given: FitInput, max_rows: int) -> Batches:
+    def _read(self, X: TableLike, given: FitInput, max_rows: int) -> Batches:
         """Read the columns of a table, the target and the weights, with at most `max_rows` random rows of each person.
 
         The target and the weights are the last columns if there are any.
@@ -709,14 +712,17 @@ class CentralStatistic(CentralEstimator):
             method=method,
         )
 
-    def _read_columns(self, X: Any, given: FitInput, large: LargeTable | None) -> Table:
+    def _read_columns(
+        self, X: TableLike, given: FitInput, large: LargeTable | None
+    ) -> Table:
         """Read the columns of X, the target and the weights. `large` is the table in an engine."""
-        X, weights = split_weights(
-            X, given.weights, self.max_weight, is_large=large is not None
-        )
+        is_large = large is not None
+        X, weights = split_weights(X, given.weights, self.max_weight, is_large=is_large)
         return append_weights(self._read_features(X, given.target, large), weights)
 
-    def _read_features(self, X: Any, target: Any, large: LargeTable | None) -> Table:
+    def _read_features(
+        self, X: TableLike, target: object, large: LargeTable | None
+    ) -> Table:
         """Read the columns of X, and the target if the estimator has one."""
         return self._read_table(X)
 
@@ -747,12 +753,12 @@ class CentralStatistic(CentralEstimator):
             return parse_ends(None, names)
         return self.bounds
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan[Any]:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Floats) -> Plan[Any]:
         """Check the parameters and the table, and compute exact statistics; all errors are raised here."""
         raise NotImplementedError
 
     def _replan(
-        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Any
+        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Floats
     ) -> Plan[Any]:
         """Plan again with the bounds or categories that were found; `plan` has the placeholder."""
         return self._plan(rows, search.rest, bounds)
@@ -791,7 +797,7 @@ class WeightedStatistic(CentralStatistic):
     def fit(
         self,
         X: TableLike,
-        y: Any = None,
+        y: object = None,
         *,
         sample_weight: ColumnLike | ColumnName | None = None,
         person: ColumnLike | ColumnName | None = None,
@@ -837,7 +843,7 @@ class WeightedStatistic(CentralStatistic):
         """
         return self._fit(X, FitInput(weights=sample_weight, person=person))
 
-    def _read(self, X: Any, given: FitInput, max_rows: int) -> Batches:
+    def _read(self, X: TableLike, given: FitInput, max_rows: int) -> Batches:
         rows = super()._read(X, given, max_rows)
         self._library = choose_library(rows.table.native)
         self._times: dict[Any, str] = {}
@@ -872,7 +878,7 @@ class WeightedStatistic(CentralStatistic):
 
 
 def split_weights(
-    X: Any, sample_weight: Any, max_weight: Any, *, is_large: bool = False
+    X: TableLike, sample_weight: object, max_weight: object, *, is_large: bool = False
 ) -> tuple[Any, Any]:
     """Check that `sample_weight` and `max_weight` are both given; return X without the weights, and the weights."""
     if sample_weight is None:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Integers
+from skdp._arrays import ColumnName, Floats, Indices, Integers
 from skdp.base import (
     K_NORM,
     NORMAL,
@@ -273,7 +273,7 @@ class DPHistogram(WeightedStatistic):
         return [declared[name].ends for name in names] or None
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[CellCounts]:
         """Plan the counts of a domain with the widest intervals for open ends."""
         return self._plan_cells(rows, budget, self._widen_open(rows))
@@ -286,7 +286,7 @@ class DPHistogram(WeightedStatistic):
         return closed
 
     def _replan(
-        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Any
+        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Floats
     ) -> Plan[CellCounts]:
         closed = {}
         intervals = self._find_open(rows).items()
@@ -406,7 +406,9 @@ class DPHistogram(WeightedStatistic):
             return np.full(self.counts_.size, 1 / self.counts_.size)
         return project_to_simplex(self.counts_ / total, 1)
 
-    def to_frame(self, level: Any = None, *, design_effect: float | None = None) -> Any:
+    def to_frame(
+        self, level: ColumnName | None = None, *, design_effect: float | None = None
+    ) -> Any:
         """Return the counts as a table.
 
         Parameters
@@ -656,7 +658,7 @@ class DPMean(WeightedStatistic):
         self.random_state = random_state
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[GroupSums]:
         """Compute exact sums and numbers of values of all columns, and one noise for all these numbers."""
         check_confidence_level(self.confidence_level)

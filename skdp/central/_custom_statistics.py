@@ -499,7 +499,7 @@ def smooth_sensitivity_release(
     return ReleasedStatistic(table.add_noise(source, scale), math.nan, guarantee)
 
 
-def _read_epsilon_delta(epsilon: Any, delta: Any) -> tuple[Fraction, Fraction]:
+def _read_epsilon_delta(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
     """Check epsilon and a delta > 0, and return exact numbers."""
     exact_delta = check_delta(delta)
     if exact_delta == 0:
@@ -535,7 +535,7 @@ class _PrivateStatistic:
     local_sensitivity: Callable[[int], Fraction]
 
     def __init__(
-        self, statistic: Any, X: Any, bounds: Any, local_sensitivity: Any
+        self, statistic: Any, X: TableLike, bounds: Any, local_sensitivity: Any
     ) -> None:
         """Check the parameters, and compute the statistic of the private table.
 
@@ -592,7 +592,7 @@ class _PrivateStatistic:
         return math.ceil(Fraction(smooth) * (1 + max_error) / self.step)
 
 
-def _read_positions(X: Any, limits: Floats) -> list[int]:
+def _read_positions(X: TableLike, limits: Floats) -> list[int]:
     """Round the values of a single column to the grid between the bounds; missing values are excluded.
 
     `limits` is one pair of bounds of shape (1, 2). A position is an integer from -`GRID` to `GRID`.
@@ -611,7 +611,7 @@ def _read_positions(X: Any, limits: Floats) -> list[int]:
     return positions.astype(np.int64).tolist()
 
 
-def _call_safely(function: Callable[..., Any], *arguments: Any) -> Fraction:
+def _call_safely(function: Callable[..., Any], *arguments: object) -> Fraction:
     """Call a function of the private table; replace its errors, because they may contain values."""
     try:
         return Fraction(float(function(*arguments)))

@@ -242,7 +242,7 @@ def discover_domain(
 # Reading
 
 
-def _read_private_table(X: Any, **_: object) -> Table:
+def _read_private_table(X: TableLike, **_: object) -> Table:
     """Read the columns of a table, which may have no rows."""
     return check_input(BaseEstimator(), X, reset=True, min_rows=0)
 

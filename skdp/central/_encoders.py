@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp._arrays import Floats
-from skdp.base import check_choice, parse_bounds, parse_ends
+from skdp.base import check_choice, parse_ends
 from skdp.central._base import CentralTransformer, Plan, Unknown, check_unique_names
 from skdp.central._limits import LimitSearch
 from skdp.central._sums import GRID, from_grid, shrink_shifts, sum_by_cells
@@ -128,7 +128,9 @@ class DPOneHotEncoder(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan[Domain]:
+    def _plan(
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
+    ) -> Plan[Domain]:
         """Check the parameters and the declared categories; nothing remains to be measured."""
         if self.drop is not None:
             check_choice("drop", self.drop, ("first",))
@@ -137,7 +139,7 @@ class DPOneHotEncoder(CentralTransformer):
         return plan
 
     def _replan(
-        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Any
+        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Floats
     ) -> Plan[Domain]:
         return self._plan_domain(rows, search.rest)
 
@@ -374,14 +376,13 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return super()._plan_search(names, bounds, budget)
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[TargetSums]:
         """Compute the sums of the target by category, and the noise of both parts of the budget.
 
         `bounds` is the pair of bounds of the target. A sum gets noise as two distances, to the lower and the upper
         bound.
         """
-        bounds = parse_bounds(bounds, rows.names[-1:])
         declared = rows.features.add_found(self.categories)
         domain = declared_domain(rows.features.table, declared, "categories")
         # A record changes two numbers of each of d columns, together by `2 * GRID`: this

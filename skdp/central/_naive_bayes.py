@@ -251,7 +251,7 @@ class DPCategoricalNB(NaiveBayes):
         return Noise.from_budget(budget, n_columns, n_columns)
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: None
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[ClassCounts]:
         """Count the rows of each class by the value of each column, and compute the noise of these tables."""
         columns = rows.features

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skdp._arrays import Floats
-from skdp.base import Bounds, parse_bounds, to_float_columns
+from skdp.base import Bounds, to_float_columns
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central._rows import (
     UNIT,
@@ -157,14 +157,13 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan[Rows]:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Floats) -> Plan[Rows]:
         """Round the rows to integers in units that minimize the noise, and compute the noise of Gaussian budgets."""
         if self.n_components is not None:
             n_columns = len(rows.names)
             check_size(
                 self.n_components, name="n_components", min_val=1, max_val=n_columns
             )
-        bounds = parse_bounds(bounds, rows.names)
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
         # The noise of the covariance is proportional to the squared norm of a row. With
         # the units u of columns of the widths w, this is sum(w**2 / u**2), and the noise in

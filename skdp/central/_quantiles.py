@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats, Integers
-from skdp.base import Estimate, parse_bounds
+from skdp._arrays import ColumnName, Floats, Integers
+from skdp.base import Estimate
 from skdp.central._sums import read_values, read_weights, warn_of_objects
 from skdp.central.statistics import (
     Batches,
@@ -482,7 +482,7 @@ def _list_values(
 
 
 def _check_decimals(
-    name: Any, values: Floats, numbers: Integers, candidates: Candidates
+    name: ColumnName, values: Floats, numbers: Integers, candidates: Candidates
 ) -> None:
     """Raise an error if a value between the bounds is not its nearest candidate, of `numbers`; both (n_values,)."""
     inside = np.clip(values, candidates.low, candidates.high)
@@ -501,7 +501,7 @@ def _check_decimals(
 
 def plan_quantiles(
     rows: Batches,
-    bounds: Any,
+    bounds: Floats,
     probabilities: Sequence[Fraction],
     budget: PrivacyBudget,
     *,
@@ -510,9 +510,8 @@ def plan_quantiles(
     """Read the values of each column, and plan the release of its quantiles; see `find_decimals`."""
     # Candidates depend on declarations only. They must not depend on dtypes, because
     # pandas converts integers to floats if one of them is missing.
-    limits = parse_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
-    candidates = make_candidates(limits, decimals or [None] * len(limits))
+    candidates = make_candidates(bounds, decimals or [None] * len(bounds))
     values = read_groups(rows, rows.names, candidates, _encode_whole, 1)
     return QuantilePlan(values, probabilities, budget)
 
@@ -712,7 +711,7 @@ class CutChoices:
         pairs = [fraction.as_integer_ratio() for fraction in self.fractions]
         numerators, denominators = np.array(pairs).T
         largest = int(denominators.max()) * int(self.masses.totals[self.groups].max())
-        dtype: Any = np.int64 if 2 * largest * VALUE_MASS < 1 << 62 else object
+        dtype: type = np.int64 if 2 * largest * VALUE_MASS < 1 << 62 else object
         return numerators.astype(dtype), denominators.astype(dtype)
 
     @property
@@ -984,7 +983,7 @@ def score_endpoints(
         log_odds = log_upper(max(odds, Fraction(1)))
         added.append(math.ceil(Fraction(log_odds) / (rate * b)))
     most = b * (int(masses.totals.max(initial=0)) + added[-1])
-    dtype: Any = np.int64 if most < 1 << 62 else object
+    dtype: type = np.int64 if most < 1 << 62 else object
     n_added = np.array(added, dtype)[n_candidates][:, np.newaxis]
     # The first candidate has no value below it, so that some candidate has the distance 0.
     numbers = np.hstack([0 * n_added, n_added + below[:, 1:], n_added + totals])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats, Indices, Integers, Mask
+from skdp._arrays import ColumnName, Floats, Indices, Integers, Mask
 from skdp.base import (
     NORMAL,
     ErrorDistribution,
@@ -36,7 +36,7 @@ from skdp.tables import (
 
 
 def find_range(
-    name: Any, attribute: Categories | Interval, low: Any, high: Any
+    name: ColumnName, attribute: Categories | Interval, low: Any, high: Any
 ) -> Mask:
     """Return True for each cell of a column that is in the half-open range from `low` to `high`."""
     values = list(attribute.values)
@@ -73,7 +73,9 @@ def find_range(
     return is_inside
 
 
-def _check_endpoint(name: Any, parameter: str, endpoint: Any, expected: str) -> Any:
+def _check_endpoint(
+    name: ColumnName, parameter: str, endpoint: object, expected: str
+) -> Any:
     """Check that an endpoint of a range is None or has the type `expected`, of the values of a column; return it."""
     if endpoint is None:
         return None
@@ -86,7 +88,7 @@ def _check_endpoint(name: Any, parameter: str, endpoint: Any, expected: str) -> 
     return to_python(endpoint)
 
 
-def _check_edges(name: Any, edges: Sequence[Any], low: Any, high: Any) -> None:
+def _check_edges(name: ColumnName, edges: Sequence[Any], low: Any, high: Any) -> None:
     """Check that the endpoints of a range are edges of bins, or outside all bins."""
     # The last bin includes its upper edge, so no bin starts there.
     for endpoint, allowed in ((low, edges[:-1]), (high, edges)):
@@ -102,7 +104,9 @@ def _check_edges(name: Any, edges: Sequence[Any], low: Any, high: Any) -> None:
             )
 
 
-def _find_index(name: Any, values: Sequence[Any], endpoint: Any) -> int | None:
+def _find_index(
+    name: ColumnName, values: Sequence[Any], endpoint: object
+) -> int | None:
     """Return the index of an endpoint among the declared values; None if the range has no endpoint."""
     if endpoint is None:
         return None
@@ -267,7 +271,7 @@ class Hierarchy:
 
 
 def read_levels(
-    domain: Domain, levels: Any
+    domain: Domain, levels: object
 ) -> tuple[Hierarchy, Indices, dict[Any, tuple[list[Any], Indices]]]:
     """Check the parameter `levels` of a histogram: groups of the values of a column, such as the regions of cities.
 

@@ -20,7 +20,6 @@ from skdp.base import (
     check_choice,
     check_flag,
     check_probability,
-    parse_bounds,
     parse_ends,
 )
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
@@ -188,7 +187,7 @@ class DPStandardScaler(AffineScaler):
         self.random_state = random_state
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[GroupSums]:
         sums = sum_columns(rows, bounds)
         noise = Noise.joint(budget, GRID, 3 * len(rows.names))
@@ -351,7 +350,7 @@ class DPMinMaxScaler(AffineScaler):
         return bounds
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[QuantilePlan | None]:
         """Plan noisy quantiles as the range of each column; without `quantile_range`, public bounds."""
         self._read_feature_range()
@@ -359,7 +358,6 @@ class DPMinMaxScaler(AffineScaler):
         if self.quantile_range is None:
             warn_of_objects(rows.table)
             read_values(rows.table)
-            parse_bounds(bounds, rows.names)
             return Plan(None, budget, mechanism="public bounds", free=True)
         probabilities = _read_quantile_range(self.quantile_range)
         return Plan.from_quantiles(plan_quantiles(rows, bounds, probabilities, budget))
@@ -397,7 +395,7 @@ class DPMinMaxScaler(AffineScaler):
         return low, high
 
 
-def _read_pair(name: str, value: Any) -> tuple[float, float]:
+def _read_pair(name: str, value: object) -> tuple[float, float]:
     """Check that a parameter is a pair of numbers, and return them as floats."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise TypeError(
@@ -408,7 +406,7 @@ def _read_pair(name: str, value: Any) -> tuple[float, float]:
     return float(value[0]), float(value[1])
 
 
-def _read_quantile_range(value: Any) -> list[Fraction]:
+def _read_quantile_range(value: object) -> list[Fraction]:
     """Check two quantiles in percent, and convert them to probabilities."""
     low, high = _read_pair("quantile_range", value)
     # Two numbers of at most 1 are probably fractions instead of percentages.
@@ -511,7 +509,7 @@ class DPRobustScaler(AffineScaler):
         self.random_state = random_state
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[QuantilePlan]:
         """Count the values between the bounds, and plan noisy choices of the median and both ends of the range."""
         low, high = _read_quantile_range(self.quantile_range)
@@ -637,7 +635,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.random_state = random_state
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[QuantilePlan]:
         """Plan the quantiles between the bounds, with equal steps of probability; the bounds are the other two."""
         n = check_size(
@@ -774,7 +772,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.random_state = random_state
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[QuantilePlan]:
         """Count the values between the bounds, and plan noisy choices of quantiles that separate bins of equal size."""
         n_bins = check_size(self.n_bins, max_val=MAX_QUANTILES, name="n_bins")

@@ -195,7 +195,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         return super()._declared_bounds(names)
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[TargetedColumns]:
         """Compute the sums of columns, and divide the budget among moments, class counts, choices and scores."""
         k = min(check_size(self.k, name="k", min_val=1), len(rows.names) - 1)

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnName, Floats
 from skdp.base import Bounds, check_choice, find_decimals
 from skdp.central._base import (
     CentralTransformer,
@@ -194,7 +194,7 @@ class DPSimpleImputer(CentralTransformer):
         return self.strategy == "mean"
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[Statistics]:
         """Compute the sums or counts from which the statistic of each column is released, and choose the noise."""
         check_choice("strategy", self.strategy, get_args(Strategy))
@@ -298,7 +298,7 @@ def _list_extremes(values: list[Any]) -> list[Any]:
     return values[:1]
 
 
-def _fill(name: Any, column: Any, value: Any) -> Any:
+def _fill(name: ColumnName, column: Any, value: object) -> Any:
     """Replace the missing values of a named column; error messages contain no values."""
     try:
         return fill_missing(column, value)
@@ -328,7 +328,7 @@ def fill_missing(column: Any, value: Any) -> Any:
     return filled.to_native()
 
 
-def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
+def _fill_array(column: NDArray[Any], value: object) -> NDArray[Any]:
     """Replace the missing values of an array, as objects unless its dtype can represent the value."""
     missing = find_missing(column)
     if not missing.any():
@@ -341,7 +341,7 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
     return filled
 
 
-def _decode_categories(column: Any, value: Any) -> Any:
+def _decode_categories(column: Any, value: object) -> Any:
     """Convert a column of categories to a column of their values if it cannot contain another value."""
     dtype = column.type if library_of(column) == "pyarrow" else column.dtype
     arrow_dtype: Any = getattr(dtype, "pyarrow_dtype", None)
@@ -354,7 +354,7 @@ def _decode_categories(column: Any, value: Any) -> Any:
     return column
 
 
-def _cast_for_value(series: Any, value: Any) -> Any:
+def _cast_for_value(series: Any, value: object) -> Any:
     """Convert a series to a dtype that can represent a value, or return it unchanged if its dtype can."""
     dtype = series.dtype
     if dtype.is_integer() and isinstance(value, int | float):

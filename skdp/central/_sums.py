@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers, Mask
-from skdp.base import ErrorDistribution, Estimate, parse_bounds, to_float_columns
+from skdp.base import ErrorDistribution, Estimate, to_float_columns
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
@@ -248,7 +248,7 @@ def _sum_by_group(
 
 def sum_columns(
     rows: Batches,
-    bounds: Any,
+    bounds: Floats,
     *,
     missing: bool = True,
     max_weight: float | None = None,
@@ -261,7 +261,6 @@ def sum_columns(
     numbers are read as missing.
     """
     names = rows.names if max_weight is None else rows.names[:-1]
-    bounds = parse_bounds(bounds, names)
     if missing:
         warn_of_objects(select_columns(rows.table, names))
     (sums,) = sum_by_cells(

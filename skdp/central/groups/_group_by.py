@@ -28,7 +28,6 @@ from skdp.base import (
     check_flag,
     check_probability,
     find_decimals,
-    parse_bounds,
 )
 from skdp.central._base import (
     Plan,
@@ -583,7 +582,7 @@ class DPGroupBy(WeightedStatistic):
         return replace(search, n_groups=TYPICAL_GROUPS)
 
     def _plan(
-        self, rows: Batches, budget: PrivacyBudget, bounds: Any
+        self, rows: Batches, budget: PrivacyBudget, bounds: Floats
     ) -> Plan[GroupNumbers]:
         """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
 
@@ -596,7 +595,6 @@ class DPGroupBy(WeightedStatistic):
         measured = self._select_bounded(rows)
         warn_of_objects(measured.table)
         names = measured.names
-        bounds = parse_bounds(bounds, names) if names else np.empty((0, 2))
         dates = [name for name in names if self._times.get(name, DURATION) != DURATION]
         if dates and "sum" in self._statistics:
             raise ValueError(

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from skdp._arrays import Indices, Integers, Mask
+from skdp._arrays import ColumnLike, ColumnName, Indices, Integers, Mask, TableLike
 from skdp.base import check_same_order, name_declared, to_single_column
 from skdp.central.statistics._calibrated_noise import warn_user
 from skdp.central.statistics._times import convert_times
@@ -172,14 +172,16 @@ def find_missing(column: Any) -> Mask:
     return missing
 
 
-def split_persons(X: Any, person: Any) -> tuple[Any, Any]:
+def split_persons(
+    X: TableLike, person: ColumnLike | ColumnName | None
+) -> tuple[Any, Any]:
     """Split a table in memory into its features and the persons, if `person` is a column name."""
     if isinstance(person, str):
         return without_column(X, person, "person")
     return X, person
 
 
-def read_persons(person: Any, table: Table) -> Indices:
+def read_persons(person: ColumnLike | ColumnName | None, table: Table) -> Indices:
     """Check the parameter `person`, and return the number of the person of each row; shape (n_rows,)."""
     n_rows = len(table.columns[0])
     check_same_order(table.native, person, "person")
@@ -196,9 +198,10 @@ def read_persons(person: Any, table: Table) -> Indices:
             f"`person` must not be one of the analyzed columns of X, got {name!r}. If it "
             f"identifies people, use `person={name!r}`, which excludes it from X."
         )
-    if getattr(person, "ndim", 1) != 1:
+    n_dimensions = getattr(person, "ndim", 1)
+    if n_dimensions != 1:
         raise ValueError(
-            f"`person` must be 1-dimensional, got {person.ndim} dimensions."
+            f"`person` must be 1-dimensional, got {n_dimensions} dimensions."
         )
     try:
         persons: Indices = call_safely(_number_persons, person)
@@ -212,7 +215,7 @@ def read_persons(person: Any, table: Table) -> Indices:
     return persons
 
 
-def _number_persons(person: Any) -> Indices:
+def _number_persons(person: ColumnLike | ColumnName | None) -> Indices:
     """Return the number of the person of each row, in order of appearance; -1 if missing."""
     if not hasattr(person, "__array__"):
         # pandas would convert the integers of a list with a fraction to floats.
@@ -257,7 +260,7 @@ def rows_within(persons: Indices, max_rows: int, rng: np.random.Generator) -> Ma
 
 
 def limit_persons(
-    large: LargeTable, person: Any, max_rows: int, rng: np.random.Generator
+    large: LargeTable, person: object, max_rows: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
     """Limit a large table to `max_rows` rows per person; also return its other columns, without rows.
 
@@ -270,7 +273,7 @@ def limit_persons(
     return large.limit_persons(person, max_rows, int(rng.integers(1 << 31))), features
 
 
-def count_persons(large: LargeTable, person: Any) -> Integers:
+def count_persons(large: LargeTable, person: object) -> Integers:
     """Count the rows of each person in a large table; `person` is the name of the column of people."""
     _, column = without_column(large.template, person, "person")
     (counts,) = Batches(wrap_table(column), large).count_texts(_count_persons)
@@ -289,7 +292,7 @@ def _count_missing(table: Table) -> list[Integers]:
     return [np.array([find_missing(table.columns[0]).sum()], np.int64)]
 
 
-def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
+def without_column(sample: Any, name: object, parameter: str) -> tuple[Any, Any]:
     """Split a table, or a sample of a large table, into the features and the column `name`, such as the target.
 
     `parameter` is the name of the parameter that names the column, for errors.
@@ -317,7 +320,9 @@ def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
     return frame.drop(name).to_native(), frame.select(name).to_native()
 
 
-def append_weights(table: Table, sample_weight: Any) -> Table:
+def append_weights(
+    table: Table, sample_weight: ColumnLike | ColumnName | None
+) -> Table:
     """Append the weights of rows, which may be None, to a table as its last column."""
     if sample_weight is None:
         return table

@@ -216,7 +216,7 @@ def encode_texts(column: Any) -> tuple[Integers, list[str | None]]:
     return known.take(codes, mode="wrap"), texts
 
 
-def _is_unicode(text: Any) -> bool:
+def _is_unicode(text: str) -> bool:
     """Return False for lone surrogates, with which no library has a dtype of text."""
     return text.isascii() or text == text.encode(errors="ignore").decode()
 

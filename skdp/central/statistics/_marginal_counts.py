@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Integers, Mask
+from skdp._arrays import Codes, ColumnName, Integers, Mask
 from skdp.base import count_undeclared, make_domain, undeclared_error
 from skdp.central.statistics._batches import Batches, find_missing
 from skdp.domain import (
@@ -95,7 +95,7 @@ def _count_table(
     return counts
 
 
-def declared_domain(table: Table, declared: Any, name: str) -> Domain:
+def declared_domain(table: Table, declared: object, name: str) -> Domain:
     """Make the domain of a table from the values that a parameter declares.
 
     `declared` is the value of the parameter `name`: one `Interval` for all columns, a list, a mapping, a `Domain`, or
@@ -201,7 +201,12 @@ def encode_declared(table: Table, domain: Domain, handle_unknown: str) -> list[C
 
 
 def make_undeclared_error(
-    name: Any, rows: Batches, domain: Domain, *, is_exact: bool = False, **words: str
+    name: ColumnName,
+    rows: Batches,
+    domain: Domain,
+    *,
+    is_exact: bool = False,
+    **words: str,
 ) -> ValueError:
     """Return the error for undeclared values of a column of a domain; `words` are those of `undeclared_error`."""
     rows = rows.select([name])
@@ -245,7 +250,7 @@ def join_codes(domain: Domain, codes: Sequence[Codes], n_rows: int) -> Integers:
 def make_frame(
     domain: Domain,
     columns: Mapping[str, NDArray[Any]],
-    library: Any,
+    library: str,
     codes: Integers | None = None,
 ) -> Any:
     """Make a table with a row for each cell of a domain: in pandas the cells are its index, otherwise columns.
@@ -279,7 +284,7 @@ def make_index(domain: Domain, codes: Integers | None) -> pd.Index | None:
     return pd.MultiIndex.from_arrays(arrays, names=domain.columns)
 
 
-def make_label_decoders(domain: Domain, library: Any) -> list[Callable[[Codes], Any]]:
+def make_label_decoders(domain: Domain, library: str) -> list[Callable[[Codes], Any]]:
     """Return a function for each column that converts codes to labels; raise an error for labels without a dtype."""
     decoders = []
     for name in domain.columns:

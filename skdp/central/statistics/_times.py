@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnName, Floats
 from skdp.domain import Interval
 from skdp.tables import Table, library_of, to_dates, type_of_column
 
@@ -59,7 +59,7 @@ def _is_duration(column: Any) -> bool:
     return isinstance(dtype, nw.Duration)
 
 
-def _list_ends(bounds: Any, name: Any) -> list[Any]:
+def _list_ends(bounds: Any, name: ColumnName) -> list[Any]:
     """Return the declared ends of a column; none without a pair."""
     if isinstance(bounds, Mapping):
         bounds = bounds.get(name)
@@ -115,7 +115,7 @@ def convert_bounds(bounds: Any, times: Mapping[Any, str]) -> Any:
     return _convert_pair(bounds, kind, name)
 
 
-def _convert_pair(declared: Any, kind: str, name: Any) -> Any:
+def _convert_pair(declared: Any, kind: str, name: ColumnName) -> Any:
     """Return the bounds of a column of times as numbers of days."""
     ends = declared.ends if isinstance(declared, Interval) else declared
     if ends is None:
@@ -123,7 +123,7 @@ def _convert_pair(declared: Any, kind: str, name: Any) -> Any:
     return tuple(_convert_end(end, kind, name) for end in ends)
 
 
-def _convert_end(end: Any, kind: str, name: Any) -> Any:
+def _convert_end(end: object, kind: str, name: ColumnName) -> Any:
     """Return an end of bounds as a number of days; None stays open."""
     if end is None:
         return None

@@ -93,7 +93,9 @@ def count_conditions(
     return ModelCount(count.item(), *(error.item() for error in errors))
 
 
-def plan_conditions(fitted: FittedTable, conditions: Mapping[ColumnName, object]) -> Conditions:
+def plan_conditions(
+    fitted: FittedTable, conditions: Mapping[ColumnName, object]
+) -> Conditions:
     """Condition the model on whole values and bins, and list the ranges that end within bins."""
     weights = read_conditions(fitted.domain, conditions, fitted.counts.shapes)
     whole: dict[Clique, Floats] = {(c,): np.ceil(w) for c, w in weights.items()}
