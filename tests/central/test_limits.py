@@ -249,6 +249,24 @@ def test_test_of_declared_ends_spends_a_40th_of_the_budget(monkeypatch):
     assert tested == [3, 3, 3, *list_variances(19.5)]
 
 
+@pytest.mark.parametrize(("high", "n_choices"), [(1_001, 2), (9_000, 1)])
+def test_steps_of_a_search_spend_its_third_together(high, n_choices):
+    """Replays do not reach the losses of all steps, so they do not find a step that spends more."""
+    choices, counts = [], []
+
+    def watch(sampler, value, parameters):
+        if sampler == "permute_and_flip":
+            choices.append(4 * parameters["rate"])  # differences of scores change by 4
+        elif sampler == "discrete_laplace":
+            counts.append(1 / parameters["scale"])
+        return value
+
+    with watch_draws(watch):
+        DPMean(12.0, random_state=0).fit(np.random.default_rng(0).uniform(1_000, high, size=(500, 1)))
+    assert len(choices) == n_choices
+    assert sum(choices) + sum(counts) == 4
+
+
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.parametrize("rows", [1, 2])
 def test_choices_of_windows_are_private_for_all_small_tables(monkeypatch, rows):
