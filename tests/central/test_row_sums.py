@@ -154,6 +154,15 @@ def test_each_draw_loses_at_most_its_budget_by_two_rows_of_a_person(name):
     assert (replay.draws["rho"] / 450 / parts).max() == pytest.approx(1)
 
 
+def test_products_of_a_single_column_lose_at_most_their_part():
+    """Of all rows of a norm, these change the products most; other tables did not show the constant of a row."""
+    rows = pd.DataFrame({"a": np.resize([-1.0, 1.0], 40)})
+    replay = replay_release(DPPCA(epsilon=MU, bounds=(-1, 1)), rows, rows[:-1])
+    used = replay.draws["rho"] / 450 / [*LIMITS, 7 / 8]
+    assert used.max() <= 1 + 1e-9
+    assert used.iloc[-1] > 0.9
+
+
 def test_early_second_derivatives_are_a_part_of_the_budget_of_second_derivatives():
     model, target, parts, _ = MODELS["logistic, early"]
     variances = []

@@ -184,6 +184,21 @@ def test_many_scores_have_one_joint_noise_and_cost_their_fraction():
     assert rates == [Fraction(5, 3)]
 
 
+def test_choices_and_levels_of_cells_cost_their_fraction():
+    """Replays do not reach the loss of every draw, so they do not find one that spends more."""
+    spent = []
+
+    def watch(sampler, drawn, values):
+        # A record changes the difference of two scores by at most 2.
+        spent.append(2 * values["rate"] if sampler == "permute_and_flip" else 1 / Fraction(values["scale"]))
+        return drawn
+
+    with watch_draws(watch):
+        make_noise("laplace", 5).choose(np.arange(3), Fraction(1, 3))
+        private_counts(np.arange(200), (200,), make_budget("laplace", 5)).measure_levels([0], Fraction(1, 2))
+    assert spent == [Fraction(5, 3), *3 * [Fraction(5, 6)]]
+
+
 @pytest.mark.parametrize("guess", [2.0**36, 2.0**62, 1e300, -1e300])
 def test_absurd_guesses_do_not_wrap_around(guess):
     """A sum or product beyond 64 bits would change by much more than 1 with a row."""
