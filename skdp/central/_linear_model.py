@@ -66,7 +66,6 @@ from skdp.central.linear._products import (
 from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.domain import Domain
 from skdp.privacy import (
-    Loss,
     Mu,
     PrivacyBudget,
     PrivacyLedger,
@@ -604,10 +603,8 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
             columns, target, weights, bounds, bounds, ends, penalty / max_weight
         )
         name = Noise.joint(budget, UNIT, len(bounds)).name
-        losses: tuple[Loss, ...] = ()
-        if budget.kind != "epsilon":
-            losses = (gaussian_loss(budget.mu_squared),)
-        mechanism = f"noisy Newton steps, {name}"
+        mechanism, is_pure = f"noisy Newton steps, {name}", budget.kind == "epsilon"
+        losses = () if is_pure else (gaussian_loss(budget.mu_squared),)
         return Plan(exact, budget, mechanism=mechanism, losses=losses)
 
     def _release(self, plan: Plan[RegressionRows], source: ByteSource) -> None:

@@ -33,7 +33,7 @@ from skdp.central.statistics import (
     count_cells,
     without_column,
 )
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Domain
 from skdp.readers import LargeTable
 from skdp.tables import ColumnError, Table, call_safely
 
@@ -293,15 +293,15 @@ class Classes:
         domain = make_domain(
             target.table, declared, name="classes", why_declared=reason
         )
-        n_classes = len(domain[name].values)
-        if None in domain[name].values:
+        values = domain[name].values
+        if None in values:
             raise ValueError(
                 "`classes` must not contain missing values. Drop the rows without a "
                 "class."
             )
-        if n_classes < 2:
+        if len(values) < 2:
             raise ValueError(
-                f"`classes` must have at least 2 values, got {n_classes} class."
+                f"`classes` must have at least 2 values, got {len(values)} class."
             )
         try:
             (codes,) = domain.encode(target.table.columns)
@@ -313,26 +313,14 @@ class Classes:
         except ColumnError as error:
             text = f"{error} The values of the target are declared by `classes`."
             raise ColumnError(text) from None
-        if (codes == n_classes).any():
+        if (codes == len(values)).any():
             raise _make_class_error()
-        self.domain = domain
+        # The classes in the declared order, and sorted, with their indices among the former.
+        self.domain, self.attribute = domain, domain[name]
+        self.order: Indices = np.argsort(np.array(values))
+        self.values = np.array(values)[self.order]
         # The index of the class of each row among the sorted classes; empty in an engine.
         self.codes: Indices = np.argsort(self.order)[codes]
-
-    @property
-    def attribute(self) -> Categories | Interval:
-        """The classes in the declared order."""
-        return self.domain[self.domain.columns[0]]
-
-    @property
-    def order(self) -> Indices:
-        """The indices of the sorted classes among the declared classes."""
-        return np.argsort(np.array(self.attribute.values))
-
-    @property
-    def values(self) -> NDArray[Any]:
-        """The sorted classes."""
-        return np.sort(np.array(self.attribute.values))
 
 
 def _make_class_error(*_: object) -> ValueError:
