@@ -138,12 +138,13 @@ def fit_model(
     # .. [1] I. Csiszár (1975). I-divergence geometry of probability distributions and
     #    minimization problems. Annals of Probability 3(1).
     merged = merge_marginals(marginals)
+    total = estimate_total(merged)
     columns = []
     for column, size in enumerate(structure.sizes):
         tail = (tails or {}).get(column, np.full(size, np.nan))
-        columns.append(_estimate_column(column, tail, merged))
+        columns.append(_estimate_column(column, tail, merged, total))
     refined, cliques = structure.refine((m.clique, m.groups) for m in merged)
-    factors = _make_factors(merged, cliques, columns)
+    factors = _make_factors(merged, cliques, columns, total[0])
     for (column, _), is_impossible in refined.masks[len(structure.masks) :]:
         columns.append(columns[column] @ ~is_impossible)
     masked = [clique for clique, _ in refined.masks]
@@ -262,16 +263,16 @@ def _measure_residual(factors: Sequence[_Factor]) -> float:
 
 
 def _estimate_column(
-    column: int, tail: Floats, marginals: Sequence[Marginal]
+    column: int, tail: Floats, marginals: Sequence[Marginal], total: tuple[float, float]
 ) -> Floats:
     """Estimate the proportions of the values of a column, all positive; shape (n_values,).
 
-    `tail` has counts that replace noisy counts, and NaN elsewhere.
+    `tail` has counts that replace noisy counts, and NaN elsewhere. `total` is the number of records, with its error.
     """
-    total, std_error = estimate_total(marginals)
+    n_records, std_error = total
     size = tail.size
     # Without counts of its values, a column is uniform.
-    levels = [Marginal((column,), np.full(size, total / size), total)]
+    levels = [Marginal((column,), np.full(size, n_records / size), n_records)]
     for marginal in marginals:
         if column in marginal.clique:
             counts, count_error = marginal.counts_of((column,))
@@ -279,7 +280,7 @@ def _estimate_column(
             groups = None if group_of_value is None else (group_of_value,)
             levels.append(Marginal((column,), counts, count_error, groups))
     together = (np.zeros(size, np.intp),)
-    levels.append(Marginal((column,), np.array([total]), std_error, together))
+    levels.append(Marginal((column,), np.array([n_records]), std_error, together))
     levels = merge_marginals(levels)
     counts = combine_nonnegative_levels(levels, size, tail)
     smallest = np.where(np.isnan(tail), MIN_COUNT, MIN_TAIL_COUNT)
@@ -291,12 +292,12 @@ def _make_factors(
     marginals: Sequence[Marginal],
     cliques: Sequence[Clique],
     columns: Sequence[Floats],
+    total: float,
 ) -> list[_Factor]:
     """Return a factor for each marginal of several columns; `cliques` has the columns of the model of each marginal.
 
-    `columns` has the proportions of the values of each column.
+    `columns` has the proportions of the values of each column, and `total` is the number of records.
     """
-    total, _ = estimate_total(marginals)
     # Proportions that are consistent with each other, by the columns of the marginal.
     targets: dict[Clique, Floats] = {}
     for column, proportions in enumerate(columns):
