@@ -783,10 +783,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             return self._plan_target(rows, weights, budget)
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes(rows, self.classes)
-        code_type = np.min_scalar_type(len(classes.values))
-        codes = classes.codes.astype(code_type)
         columns = to_float_columns(rows.features.table)
-        exact = ClassRows(columns, codes, weights, bounds, bounds, classes)
+        exact = ClassRows(columns, classes.codes, weights, bounds, bounds, classes)
         return Plan.from_gaussian(exact, budget, "noisy Newton steps")
 
     def _plan_target(

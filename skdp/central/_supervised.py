@@ -13,7 +13,7 @@ from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import Codes, Floats, Indices
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -320,7 +320,7 @@ class Classes:
         self.order: Indices = np.argsort(np.array(values))
         self.values = np.array(values)[self.order]
         # The index of the class of each row among the sorted classes; empty in an engine.
-        self.codes: Indices = np.argsort(self.order)[codes]
+        self.codes: Codes = np.argsort(self.order).astype(codes.dtype)[codes]
 
 
 def _make_class_error(*_: object) -> ValueError:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Integers, Mask
+from skdp._arrays import Codes, Floats, Indices, Integers, Mask
 from skdp.base import (
     Bounds,
     ColumnName,
@@ -141,7 +141,7 @@ class CodedRows(Generic[Target]):
     numbers: list[ColumnName]
     directions: dict[ColumnName, int]
     # The class of each row as an index, or its number in steps of 1 / `TARGET_UNIT`; (n_rows,).
-    targets: Integers
+    targets: NDArray[Any]
     # None for a numeric target.
     classes: Target
 
@@ -170,7 +170,7 @@ class AdditiveModel(SupervisedStatistic):
     @abstractmethod
     def _read_target(
         self, rows: Batches, bounds: Floats
-    ) -> tuple[Integers, Classes | None]:
+    ) -> tuple[NDArray[Any], Classes | None]:
         """Return the integer target of each row, and its classes."""
 
     @abstractmethod
@@ -612,7 +612,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _read_target(self, rows: Batches, bounds: Floats) -> tuple[Integers, Classes]:
+    def _read_target(self, rows: Batches, bounds: Floats) -> tuple[Codes, Classes]:
         """Return the class of each row as an index, and the declared classes."""
         classes = Classes(rows, self.classes)
         if self.monotonic_cst is not None and len(classes.values) > 2:
