@@ -697,7 +697,7 @@ class DPGroupBy(WeightedStatistic):
         if (is_auto := isinstance(self.keys, str)) and self.keys != AUTO:
             raise ValueError(
                 f"`keys` must be a list, a mapping, a Domain or {AUTO!r}, got {self.keys!r}. "
-                "Declare the values of the keys, or set keys='auto' with a `delta`."
+                "Declare the values of the keys, or set `keys='auto'` with a `delta`."
             )
         if bool(check_delta(self.delta)) != is_auto:
             raise ValueError(
