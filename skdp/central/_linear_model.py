@@ -314,7 +314,10 @@ class LinearModel(SupervisedStatistic):
             constant += "_"
         # The constant is the first term.
         start = int(not self.fit_intercept)
-        found = np.roll(self._estimates, 1, axis=1)[:, start:]
+        estimates = self._estimates
+        if len(estimates) == 3:  # a file of 0.4.0, without changes of variances
+            estimates = np.pad(estimates, ((0, 2), (0, 0)))
+        found = np.roll(estimates, 1, axis=1)[:, start:]
         slopes, curvatures = found[3:]
         table = pd.DataFrame(
             found[:3].T,

@@ -190,6 +190,8 @@ def test_lazy_frames_give_the_same_release():
         ({"keys": "all"}, {}, "`keys` must be a list, a mapping, a Domain or .auto., got .all."),
         ({}, {"k": [3, 4]}, r"columns .'k'. in `by` must be text with `keys='auto'`"),
         ({"by": ["k", "j"]}, {"j": 3}, r"columns .'k', 'j'. in `by` must be text"),
+        ({"by": None}, {}, "`by` must name key columns with `keys='auto'`, got None"),
+        ({"epsilon": 1e-300}, {}, "`epsilon` must be large enough to find values of 2..62 rows"),
     ],
 )
 def test_mistakes_are_raised_before_the_charge(parameters, rows, match):

@@ -88,6 +88,13 @@ def check_estimator(estimator, name, expected):
     if name == "pipeline":
         found = estimator.predict_proba(write.AGE)[:, 1]
         np.testing.assert_allclose(found, expected["probabilities"], rtol=1e-9)
+    if hasattr(last, "summary"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # large noise
+            summary = last.summary()
+        errors = np.append(last.intercept_std_error_, last.coef_std_error_)
+        np.testing.assert_allclose(summary["std_error"], errors, rtol=1e-9)
+        assert summary["lower"].isna().tolist() == np.isnan(errors).tolist()
     if "numbers" in expected:
         found = estimator.to_frame().select_dtypes("number").to_numpy().ravel()
         np.testing.assert_allclose(found, expected["numbers"], rtol=1e-9)

@@ -704,6 +704,8 @@ class DPGroupBy(WeightedStatistic):
                 "`delta` must be in (0, 1) with `keys='auto'` and a number as epsilon, and "
                 f"0 otherwise, got {self.delta}."
             )
+        if is_auto and self.by is None:
+            raise ValueError("`by` must name key columns with `keys='auto'`, got None.")
         return is_auto
 
     def _sum_occurring(

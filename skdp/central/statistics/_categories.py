@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 from skdp._arrays import Integers
 from skdp.base import name_declared
 from skdp.central.statistics._batches import Batches
-from skdp.central.statistics._calibrated_noise import Noise, warn_user
+from skdp.central.statistics._calibrated_noise import (
+    MAX_NOISY_COUNT,
+    Noise,
+    warn_user,
+)
 from skdp.domain import OTHER, FoundCategories, domains_of_dtypes, read_texts, to_text
 from skdp.exact import exp_minus_bounds
 from skdp.privacy import PrivacyBudget, largest_mu
@@ -319,6 +323,11 @@ def find_threshold(
     too_low, high = n_rows, n_rows + 1
     while not is_safe(high):
         too_low, high = high, 2 * high
+    if high > MAX_NOISY_COUNT:
+        raise ValueError(
+            "`epsilon` must be large enough to find values of 2**62 rows, got a smaller "
+            "one. Increase it, or declare the values."
+        )
     while high - too_low > 1:
         middle = (high + too_low) // 2
         too_low, high = (too_low, middle) if is_safe(middle) else (middle, high)
