@@ -54,8 +54,9 @@ class BinaryLoss:
         `logits` are in steps of 1 / `LOGIT_UNIT`, residuals in steps of 1 / `RESIDUAL_UNIT`, and `codes` are 0 or 1.
         """
         table = tabulate_residuals()
-        steps = logits[:, 0] + np.intp(len(table) // 4)
-        steps += np.not_equal(codes, 0) * np.intp(len(table) // 2)
+        steps = np.multiply(codes, len(table) // 2, dtype=np.intp)
+        steps += logits[:, 0]
+        steps += len(table) // 4
         return table.take(steps)[:, np.newaxis]
 
     def find_log_odds(self, coefficients: Floats, constant: float) -> Floats:
