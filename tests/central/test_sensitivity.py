@@ -1,4 +1,4 @@
-"""Change by a record or a person in sums between bounds: replayed on all small tables."""
+"""Change by a record or a person in sums between bounds, replayed on all small tables, and the spent budget."""
 
 import itertools
 import math
@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+import skdp
 from skdp import DPGaussianNB, DPGroupBy, DPMean, DPStandardScaler
-from skdp.privacy import Mu
+from skdp.central.statistics import Noise, choose
+from skdp.privacy import Mu, parse_budget
 from skdp.testing import replay_release
 from tests.testing.central_releases import fit_model
 
@@ -65,3 +67,39 @@ def test_values_beyond_the_bounds_are_clipped(low, high):
     assert found == pytest.approx([low, high, low, high], rel=1e-6, abs=1e-6 * (high / 2 - low / 2))
     assert (found >= low).all()
     assert (found <= high).all()
+
+
+SPENDING = [
+    skdp.DPMean(),
+    skdp.DPPCA(),
+    skdp.DPStandardScaler(),
+    skdp.DPSimpleImputer(),
+    skdp.DPSelectKBest(k=2, classes=[0, 1]),
+    skdp.DPSelectKBest(k=2, target_bounds=(0, None)),
+    skdp.DPTargetEncoder(categories=[[0, 1]] * 3, bounds=(0, None)),
+    skdp.DPGaussianNB(classes=[0, 1]),
+    skdp.DPLinearRegression(),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of noise and limits
+@pytest.mark.parametrize(
+    ("model", "epsilon"), [*itertools.product(SPENDING, [1.0, MU]), (skdp.DPLogisticRegression(classes=[0, 1]), MU)]
+)
+def test_noises_and_choices_of_a_fit_spend_its_whole_budget(model, epsilon, monkeypatch):
+    spent = []
+
+    def record_noise(self, source, n, size, draw=Noise.draw_each):
+        spent.append(self.amount)
+        return draw(self, source, n, size)
+
+    def record_choice(source, scores, budget, sensitivity):
+        spent.append(budget.amount)
+        return choose(source, scores, budget, sensitivity)
+
+    monkeypatch.setattr(Noise, "draw_each", record_noise)
+    for module in ("_limits", "_selectors"):
+        monkeypatch.setattr(f"skdp.central.{module}.choose", record_choice)
+    rows = np.random.default_rng(0).integers(0, 2, (300, 4))
+    clone(model).set_params(epsilon=epsilon, random_state=0).fit(rows[:, :3], rows[:, 3])
+    assert sum(spent) == parse_budget(epsilon).amount
