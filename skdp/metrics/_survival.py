@@ -146,7 +146,8 @@ def survival_from_counts(
     if not events.isin([0, 1]).all():
         raise ValueError(
             "`event` must be the name of a column of 0 and 1, or False and True, got "
-            "other values. Rename the values of the counts."
+            "other values. Rename them, such as counts.rename(index={'alive': False, "
+            f"'dead': True}}, level={event!r})."
         )
     groups, numbers = [], []
     codes = events.to_numpy(int)

@@ -185,7 +185,7 @@ GOOD = pd.DataFrame({"t": [0, 0, 1, 1], "e": [0, 1, 0, 1], "count": [5, 9, 8, 7]
 @pytest.mark.parametrize(
     ("counts", "options", "message"),
     [
-        (GOOD.assign(e=[0, 2, 0, 2]), {}, "`event` must be the name of a column of 0 and 1"),
+        (GOOD.assign(e=[0, 2, 0, 2]), {}, "`event` must be .* 0 and 1.*, level='e'"),
         (GOOD.assign(t=["x", "x", "y", "y"]), {}, "`time` must be the name of a column of numbers, or of bins"),
         (GOOD.assign(t=[-1, -1, 1, 1]), {}, "`time` must have from 2 to 1,000 bins or numbers of at least 0, got 2"),
         (GOOD.assign(t=0), {}, "`time` must have from 2 to 1,000 bins or numbers of at least 0, got 1"),

@@ -74,7 +74,7 @@ def test_secure_statement_has_odds(estimator):
         assert "Do not publish" not in written
         assert "After the release, a guess is right at most 73.2 times in 100; " in written
         assert "with 1 false alarm in 100, an attack detects at most 2.8 of 100." in written
-    assert "0.00271829 at a false positive rate of 0.001." in page
+    assert "at most 0.3 in 100 at a false positive rate of 0.001." in page
     assert record["meaning"]["guess_probability"] == pytest.approx(0.7310586)
     assert record["meaning"]["true_positive_rates"] == pytest.approx({"0.01": 0.02718282, "0.001": 0.002718282})
 
@@ -121,7 +121,7 @@ def test_equal_charges_of_a_ledger_are_one_row_of_the_page():
     text, page, record = read(statement)
     assert len(record["columns"]) == len(statement.rows) == 12 * 5 + 3 + 5
     _, *rows = re.findall("<tr>.*?</tr>", page.partition("<h2>Each column</h2>")[2], re.DOTALL)
-    months = "month 1, ..., month 12 (12 releases)"
+    months = "each of month 1, ..., month 12 (12 releases)"
     for row, columns, steps in zip(
         rows, [names, names[:3], names], [months, "survey of 3", "survey of 5"], strict=True
     ):
@@ -132,6 +132,22 @@ def test_equal_charges_of_a_ledger_are_one_row_of_the_page():
     for shown in (text, statement._repr_html_()):
         assert shown.count("as charged") == 3
         assert months in shown
+    assert "sum of n equal charges" not in text
+
+
+def test_epsilon_of_equal_charges_is_stated_as_it_is_shown():
+    """It was called the sum beside the epsilon of one release."""
+    charge = PrivacyGuarantee(0.1, relation="add_remove", trust="central", scope=("age",))
+    rows, notes = {}, {}
+    for titles in (["table"] * 12, list(map(str, range(12)))):
+        ledger = skdp.PrivacyLedger(1.2)
+        for title in titles:
+            ledger.charge(charge, title)
+        statement = privacy_statement(ledger)
+        rows[titles[0]] = re.search(r"as charged +(\S+) +0 +(.*)", str(statement)).groups()
+        notes[titles[0]] = any('The epsilon beside "n times" is the sum' in note for note in statement.notes)
+    assert rows == {"table": ("1.2", "table, 12 times"), "0": ("0.1", "each of 0, ..., 11 (12 releases)")}
+    assert notes == {"table": True, "0": False}
 
 
 def test_trust_of_each_estimator_is_stated():
@@ -221,7 +237,7 @@ BUDGETS = {
     "epsilon": ({"epsilon": 3.0}, "Spent: epsilon 2 of 3."),
     "delta": ({"epsilon": 3.0, "delta": 1e-6}, "Spent: epsilon 2 of 3 and delta 0 of 0.000001."),
     "rho": ({"rho": 4.0}, "Spent: rho 1.52319 of 4."),
-    "mu": ({"mu": 4.0}, " of 4, 35 % of the budget, as mu**2 adds up."),
+    "mu": ({"mu": 4.0}, " of 4 (guess 0.97725), 35 % of the budget, as mu**2 adds up."),
 }
 
 
@@ -352,19 +368,20 @@ def table(**options):
 METHODS = {
     "a table": (
         lambda: table(statistics=["count", "mean", 0.9], totals=True, max_rows_per_person=3),
-        "DPGroupBy: Statistics (a number is a quantile): count, mean, 0.9. Groups: all combinations of the declared "
+        "DPGroupBy: Statistics: count, mean, quantile 0.9. Groups: all combinations of the declared "
         "values, also without rows, of sex. Totals over all values of each key are released, too. Rows of a person "
         "that the noise covers: 3. Intervals contain the number of this table, with limited values, weights and rows "
-        "of a person, with a probability of about 0.95, and exclude the sampling error of a population. A value "
-        "outside the bounds counts "
-        "as the nearest bound: age from 0 to 40. Columns: sex, age. Mechanism: discrete K-norm on counts and sums of ",
+        "of a person, with a probability of about 0.95. They exclude the sampling error of a population, unless the "
+        "table states the population (design_effect). A value outside the bounds counts as the nearest bound: age "
+        "from 0 to 40. Columns: sex, age. Mechanism: discrete K-norm on counts and sums of ",
     ),
     "counts": (
         lambda: table(statistics="count", confidence_level=0.9),
-        "DPGroupBy: Statistics (a number is a quantile): count. Groups: all combinations of the declared values, also "
+        "DPGroupBy: Statistics: count. Groups: all combinations of the declared values, also "
         "without rows, of sex. Rows of a person that the noise covers: 1. Intervals contain the number of this table, "
-        "with limited values, weights and rows of a person, with a probability of about 0.9, and exclude the sampling "
-        "error of a population. Columns: sex, age. Mechanism: discrete Laplace on counts of groups.",
+        "with limited values, weights and rows of a person, with a probability of about 0.9. They exclude the sampling "
+        "error of a population, unless the table states the population (design_effect). Columns: sex, "
+        "age. Mechanism: discrete Laplace on counts of groups.",
     ),
     "reports": (lambda: sex(), "RandomizedResponseEncoder: Columns: sex. Mechanism: k-ary randomized response."),
 }

@@ -234,9 +234,10 @@ class Account:
         return {name: x for name, x in fields if name in _AMOUNTS and x is not None}
 
     def __str__(self) -> str:
-        return ", ".join(
-            f"{x}={value!r}" for x, value in self.to_fields().items() if value
-        )
+        texts = {x: f"{x}={value!r}" for x, value in self.to_fields().items() if value}
+        if self.mu is not None:
+            texts["mu"] += f" (guess={_format_guess(self.mu)})"
+        return ", ".join(texts.values())
 
     @cached_property
     def limits(self) -> MeasureSums:
@@ -316,12 +317,14 @@ class Account:
         # Nine digits are shown if the loss still exceeds the remaining amount.
         shortened = float(f"{needed:.9g}")
         needed = shortened if shortened > left else needed
-        required, has, detail = f"{name}={needed}", f"{left} of {of}", ""
+        required, has, detail = f"{name}={needed}", f"{left} of {of} left", ""
         if self.mu is not None:
             # The largest probability of a correct guess follows from mu.
-            guesses = [f"{NormalDist().cdf(mu / 2):.4g}" for mu in (needed, left, of)]
-            detail = f" (mu={needed}, {has} left, as squares of mu add up)"
-            required, has = f"guess={guesses[0]}", f"{guesses[1]} of {guesses[2]}"
+            guesses = list(map(_format_guess, (needed, left, of)))
+            detail = f" (mu={needed}, {has}, as squares of mu add up)"
+            required = f"guess={guesses[0]}"
+            # A guess of 0.5 is possible without a release.
+            has = f"{guesses[1] if left else 'nothing'} of {guesses[2]} left"
         # A guarantee for add_remove has another loss in the relation of the budget.
         if self._convert(title, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.relation!r}"
@@ -332,7 +335,7 @@ class Account:
                 "estimator."
             )
         raise BudgetExceeded(
-            f"{title} requires {required}, but the ledger has {has} left{detail}.",
+            f"{title} requires {required}, but the ledger has {has}{detail}.",
             remedy,
         )
 
@@ -363,6 +366,11 @@ class Account:
             return float(PrivacyBudget(kind, Fraction(amount)).pure), 0.0
         epsilon, delta = map(shorten_remaining, left.values(), self.limits.values())
         return epsilon, delta
+
+
+def _format_guess(mu: float) -> str:
+    """Format the largest probability of a correct guess with a loss of mu."""
+    return f"{NormalDist().cdf(mu / 2):.4g}"
 
 
 # Delta for the epsilon of a budget of rho or mu. It is constant, because a delta that

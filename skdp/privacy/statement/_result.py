@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -451,7 +452,9 @@ def _merge_facts(facts: Iterable[Fact]) -> list[dict[str, Any]]:
     rows = []
     for group in groups.values():
         columns = join_names(dict.fromkeys(fact.column for fact in group))
-        steps = _join_steps(dict.fromkeys(fact.step for fact in group))
+        names = dict.fromkeys(fact.step for fact in group)
+        # The epsilon of a row is the epsilon of one of its steps.
+        steps = f"{'each of ' if len(names) > 1 else ''}{_join_steps(names)}"
         rows.append(_list_fact(group[0]) | {"column": columns, "step": steps})
     return rows
 
@@ -479,9 +482,12 @@ def _load_page() -> Any:
     return environment.from_string(template.read_text(encoding="utf-8"))
 
 
+# Start of a number in the list of statistics, which is the level of a quantile.
+_QUANTILE = re.compile(r"(?<![^ ])(?=\d)")
+
 # Sentences of the note of method, by parameter; see `PrivacyGuarantee.method`.
 _METHOD = {
-    "statistics": "Statistics (a number is a quantile): {}.",
+    "statistics": "Statistics: {}.",
     "by": "Groups: all combinations of the declared values, also without rows, of {}.",
     "totals": "Totals over all values of each key are released, too.",
     "bounds": "A value outside the bounds counts as the nearest bound: {}.",
@@ -491,8 +497,8 @@ _METHOD = {
     "max_rows_per_person": "Rows of a person that the noise covers: {}.",
     "confidence_level": (
         "Intervals contain the number of this table, with limited values, weights and "
-        "rows of a person, with a probability of about {}, and exclude the sampling error "
-        "of a population."
+        "rows of a person, with a probability of about {}. They exclude the sampling error "
+        "of a population, unless the table states the population (design_effect)."
     ),
     "design_effect": (
         "Intervals are for limited values, weights and rows of a person. They contain the "
@@ -506,8 +512,11 @@ def _describe_methods(steps: Iterable[StatedStep]) -> list[str]:
     """Describe releases by the public facts that they recorded; equal releases have one description."""
     names: dict[str, list[str]] = {}
     for step, guarantee, _ in steps:
-        facts = dict(guarantee.method).items()
-        texts = [_METHOD.get(name, "{}").format(fact) for name, fact in facts]
+        facts = dict(guarantee.method)
+        if "statistics" in facts:
+            statistics = facts["statistics"]
+            facts["statistics"] = _QUANTILE.sub("quantile ", statistics)
+        texts = [_METHOD.get(name, "{}").format(fact) for name, fact in facts.items()]
         texts.append(
             f"Columns: {join_names(guarantee.scope)}. "
             f"Mechanism: {guarantee.mechanism or 'not stated'}."

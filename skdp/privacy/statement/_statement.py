@@ -44,9 +44,9 @@ _NO_TOTAL = (
 )
 _LEDGER_NOTES = {
     "": (
-        "A ledger does not contain whether a release kept its guarantee. The epsilon beside "
-        "several equal charges is the sum of their epsilons."
+        "The charges are as stated by the releases: keep the statement of each release, too."
     ),
+    "repeated": 'The epsilon beside "n times" is the sum of n equal charges.',
     "replace": "A charge for adding or removing a record counts twice.",
     "delta": "If a charge has a delta, the total has the delta of the budget.",
     "rho": (
@@ -61,8 +61,8 @@ _SEVERAL = (
     "result. Otherwise, charge a ledger, and state the ledger."
 )
 _IF_FIXED = (
-    "If the number and the losses of these releases were fixed before the first result, "
-    "{attack} (total_if_fixed)."
+    "Quote the guess of the headline. Only if the number and the losses of these releases "
+    "were fixed before the first result, quote instead: {attack} (total_if_fixed)."
 )
 
 
@@ -342,6 +342,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
     total = fixed = None
     kinds = {"", account.relation, *account.numbers()}
+    kinds |= {"repeated"} if len(charges) > len(counts) else set()
     notes = [_format_spending(ledger)]
     notes += [text for kind, text in _LEDGER_NOTES.items() if kind in kinds]
     if steps:
@@ -363,11 +364,13 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
 def _format_spending(ledger: PrivacyLedger) -> str:
     """State the spent fraction of the budget of a ledger in a sentence."""
     parts = []
-    for name, (budget, spent, _) in ledger.balance().items():
+    balance = ledger.balance()
+    for name, (budget, spent, _) in balance.items():
         if name != "guess" and budget > 0:
             part = f"{name} {format_number(spent)} of {format_number(budget)}"
             if name == "mu":
-                part += f", {100 * (spent / budget) ** 2:.0f} % of the budget, as mu**2 adds up"
+                guess = format_number(balance["guess"]["budget"])
+                part += f" (guess {guess}), {100 * (spent / budget) ** 2:.0f} % of the budget, as mu**2 adds up"
             parts.append(part)
     return f"Spent: {' and '.join(parts)}."
 
