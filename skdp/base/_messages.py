@@ -106,7 +106,7 @@ def warn_of_release(guarantee: PrivacyGuarantee) -> None:
     """Warn of a large epsilon or delta of a release in the central model."""
     # **Privacy.** The number of rows is private, so the warning must not depend on it.
     warn_of_epsilon(guarantee.epsilon)
-    _warn_of_delta(guarantee.delta, _MIN_ROWS)
+    _warn_of_delta(guarantee.delta, _MIN_ROWS, " for an assumed 1,000 records")
 
 
 def warn_of_released_size(guarantee: PrivacyGuarantee, n_rows: float) -> None:
@@ -115,12 +115,12 @@ def warn_of_released_size(guarantee: PrivacyGuarantee, n_rows: float) -> None:
         _warn_of_delta(guarantee.delta, round(n_rows))
 
 
-def _warn_of_delta(delta: float, n_rows: int) -> None:
+def _warn_of_delta(delta: float, n_rows: int, source: str = "") -> None:
     """Warn of a delta above 1 / n, which allows a mechanism to publish one of n records."""
     if delta * n_rows > 1:
         warn_at_caller(
             f"delta={delta:.3g} gives weak protection: with a delta above 1 / n, here "
-            f"1 / {n_rows:,}, a mechanism may publish a record. Use a smaller delta",
+            f"1 / {n_rows:,}{source}, a mechanism may publish a record. Use a smaller delta",
             WeakGuaranteeWarning,
             about="answers/which_epsilon#and-delta",
         )

@@ -59,6 +59,7 @@ from skdp.central.statistics import (
     read_persons,
     rows_within,
     split_persons,
+    undeclared_error,
     without_column,
 )
 from skdp.domain import Domain
@@ -240,7 +241,8 @@ class CentralEstimator(PrivateEstimator):
         if budget.given is not None and delta not in {0, default}:
             raise ValueError(
                 f"`delta` must be {self._default_delta} with `epsilon={self.epsilon}`, "
-                f"which includes a delta, got {self.delta}."
+                f"which includes a delta, got {self.delta}. Omit it. Values "
+                "without a declaration are found with a number as epsilon only."
             )
         check_ledger(self.ledger)
         check_random_state(self.random_state)
@@ -594,13 +596,9 @@ class CentralStatistic(CentralEstimator):
         given = parse_budget(self.epsilon)
         parameter = self._found_parameter
         if given.given is not None or not delta:
+            features = getattr(self, "feature_names_in_", ())
             declared = getattr(self, parameter)
-            got = "None" if declared is None else f"values of {list(declared)}"
-            raise ValueError(
-                f"`{parameter}` must declare the values of columns "
-                f"{list(columns.names)}, got {got}. Declare them, or set `delta` in "
-                "(0, 1), with a number as epsilon: values of many rows are then found."
-            )
+            raise undeclared_error(parameter, declared, columns.names, features)
         check_types(columns.table, parameter)
         total = replace(given, rows=budget.rows, by_person=budget.by_person)
         if self._delta_is_for_noise:

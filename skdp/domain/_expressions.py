@@ -232,7 +232,7 @@ class Expression:
             if name not in operands:
                 raise ValueError(
                     f"{name!r} is not a column of the domain, which has "
-                    f"{list(operands)}."
+                    f"{list(operands)}. Write text in quotes."
                 )
             if operands[name].family not in _FAMILIES.values():
                 raise ValueError(

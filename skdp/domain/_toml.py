@@ -206,6 +206,8 @@ def _parse_column(table: TableLike) -> Categories | Interval:
     if unknown_keys:
         is_table = isinstance(table[unknown_keys[0]], dict)
         hint = "; write a name with a dot in quotes" if is_table else ""
+        if unknown_keys[0] in _KEYS:
+            hint = f"; write `{unknown_keys[0]}` above the first [columns.NAME]"
         raise ValueError(f"unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}.")
     if not is_list:
         check_file_bins(table)

@@ -148,12 +148,25 @@ class CsvFile:
             except RefusedBatch:
                 reason = f"expected at most {MAX_LINE_CHARACTERS:,} characters, got a longer line"
             except UnicodeDecodeError:
+                line = self._find_undecodable_line()
                 reason = "expected UTF-8 text, got other bytes. Convert the file"
             except csv.Error:
                 pass
         if not reason:
             raise damage_error(self.name)
         raise RefusedBatch(f"{self.name}, line {line}: {reason}.")
+
+    def _find_undecodable_line(self) -> int:
+        """Return the number of the first line that is not UTF-8."""
+        number = 0
+        with (
+            suppress(UnicodeDecodeError),
+            io.TextIOWrapper(self.open(), "latin-1", newline="") as file,
+        ):
+            while line := file.readline(MAX_LINE_CHARACTERS):
+                number += 1
+                line.encode("latin-1").decode()
+        return number
 
     @cached_property
     def block_size(self) -> int:
@@ -350,6 +363,11 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "datetime": (_parse_time, "ISO 8601 dates or datetimes without a time zone"),
 }
 
+_TEXT_REMEDY = (
+    " If it is a column of text, declare values = [...], or set `delta` and declare "
+    "other = true, with which frequent values are found."
+)
+
 
 def parse_texts(
     name: ColumnName,
@@ -374,8 +392,9 @@ def parse_texts(
             if value is None and text_type == "number" and not strict:
                 value = np.inf
             if value is None:
+                remedy = _TEXT_REMEDY if text_type == "number" and not labels else ""
                 raise RefusedBatch(
-                    f"Column {name!r} must contain {expected}, got other text."
+                    f"Column {name!r} must contain {expected}, got other text.{remedy}"
                 )
         values.append(value)
     return values

@@ -87,7 +87,7 @@ def privacy_curve(
         Nested name of the epsilon of one step, such as ``"columns__private__epsilon"``. If None, all private steps
         share each epsilon in proportion to their own epsilons, as in `PrivacyLedger.split`.
     epsilons : iterable of float, Rho or Mu
-        Distinct totals of all private steps, > 0, such as ``Mu.of(guess=0.6)``.
+        Distinct totals of all private steps, > 0, such as ``[Mu.of(guess=g) for g in (0.55, 0.6)]``.
     scoring : str, callable, list, tuple or dict, default=None
         As for `sklearn.model_selection.cross_validate`. A callable
         ``scorer(estimator, X, y)`` is called with the true test rows and returns a
@@ -175,8 +175,8 @@ def privacy_curve(
     steps = {} if param_name is not None else find_private_steps(estimator)
     if param_name is None and not steps:
         raise ValueError(
-            "`param_name` is required unless the estimator has private steps, with the "
-            "parameters epsilon and ledger, got None."
+            "`estimator` must have a private step, with the parameters epsilon and "
+            "ledger, got none. Add one, such as DPStandardScaler, or set `param_name`."
         )
     if not steps and param_name not in estimator.get_params():
         raise ValueError(
@@ -220,7 +220,8 @@ def privacy_curve(
 
 def _read_totals(epsilons: Any) -> dict[float, Any]:
     """Return totals as numbers, Rho or Mu, by their epsilons; raise an error unless these are distinct."""
-    check_type("epsilons", epsilons, Iterable, "a list of numbers", excluded=str)
+    expected = "a list of numbers, Rho or Mu, such as [Mu.of(guess=0.6)]"
+    check_type("epsilons", epsilons, Iterable, expected, excluded=str)
     totals = [
         x if isinstance(x, Rho | Mu) else check_epsilons([x])[0] for x in epsilons
     ]

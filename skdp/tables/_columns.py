@@ -464,7 +464,7 @@ def to_numbers(column: Any, *, allow_bool: bool = False) -> NDArray[np.floating]
     if not can_contain(column, types):
         value_type = type_of_column(column)
         remedy = (
-            "Encode or exclude it, or convert text to numbers and durations to seconds"
+            "Encode or exclude it, or convert it to numbers, as in y == 'yes' for text"
         )
         if value_type == "boolean":
             remedy = "Declare the values False and True, or convert it to integers"

@@ -319,6 +319,11 @@ def test_nothing_frequent_is_a_warning():
     ("given", "columns", "match"),
     [
         ({"delta": 0.0}, {}, r"`categories` must declare .*\['job'.*, got None. Declare them, or set `delta`"),
+        (
+            {"delta": 0.0, "categories": {"floor": [0, 1, 2]}},
+            {},
+            r"Exclude them by X\[\['floor'\]\], declare them, or set",
+        ),
         ({"delta": 0.0, "epsilon": Rho(0.1, 1e-6)}, {}, "or set `delta` .* with a number as epsilon"),
         ({"categories": {"jobs": ["a"]}}, {}, "jobs"),
         ({}, {"job": date(2024, 1, 1)}, "2024"),

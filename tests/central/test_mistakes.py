@@ -132,6 +132,11 @@ def test_names_of_a_column_transformer_are_explained():
         ("DPRidge", {"target_bounds": 3}, "`target_bounds` of column 'y' must be a pair"),
         ("DPRidge", {"target_bounds": (None, "1")}, "`target_bounds` of column 'y' must be two numbers, or None"),
         ("DPRidge", {"alpha": "1"}, "`alpha` must be a number, got str"),
+        (
+            "DPRidge",
+            {"epsilon": "guess=0.6"},
+            r"`epsilon` must be .*, or a Rho or Mu such as Mu.of\(guess=0.6\), got str",
+        ),
         ("DPRidge", {"alpha": -1}, "`alpha` must be a finite number >= 0, got -1"),
         ("DPRidge", {"epsilon": RHO, "delta": 1e-6}, "`delta` must be 0"),
         ("DPSelectKBest", {"classes": None}, "`classes` or `target_bounds` must be given, got neither"),
@@ -156,7 +161,7 @@ def test_missing_value_may_be_an_error(name):
     [
         ("DPRidge", Y[:-1], "X and y must have the same number of rows"),
         ("DPRidge", Y.where(Y == 0), "must not have missing|contains a missing value"),
-        ("DPRidge", Y.astype(str), "expected numbers|olumn 'y'"),
+        ("DPRidge", Y.astype(str), "expected numbers.*y == 'yes'"),
         ("DPLogisticRegression", Y.where(Y == 0), "y must not have missing values"),
         ("DPLogisticRegression", np.column_stack([Y, Y]), "`y` must be one column"),
         ("DPTargetEncoder", WORDS["a"].rename("y"), "Column 'y'"),

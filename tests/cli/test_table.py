@@ -72,7 +72,7 @@ def test_guess_plans_the_noise_and_the_ledger(files, capsys):
     both = refuse(capsys, "table", files / "people.csv", files / "third.csv", *options, "--guess", 0.51, "--epsilon", 1)
     assert "--epsilon must not be given with --guess" in both
     wrong = refuse(capsys, "table", files / "people.csv", files / "third.csv", *options, "--guess", 60)
-    assert "--guess must be between 0.5 and 1, got 60" in wrong
+    assert "--guess must be between 0.5 and 1, such as 0.6 for 60 of 100, got 60" in wrong
     options[-2:] = ["--budget-guess", 0.6]
     assert "require --ledger" in refuse(
         capsys, "table", files / "people.csv", files / "x.csv", *options, "--guess", 0.51
@@ -193,6 +193,7 @@ def test_text_in_a_measured_column_raises_before_charge(files, capsys):
     domain = ["--domain", files / "domain.toml", "--epsilon", 1]
     error = refuse(capsys, "table", files / "text.csv", files / "new.csv", *domain, *options)
     assert "Column 'income' must contain numbers, with decimal points as in 1.5, got other text" in error
+    assert "column of text, declare values = [...], or set --delta and declare other = true" in error
 
 
 @pytest.mark.parametrize("command", ["table", "estimate"])

@@ -87,6 +87,7 @@ def test_constraints_select_the_expected_rows(make_frame):
         ("`a > 1", "not an expression"),
         ("(" * 300 + "a" + ")" * 300 + "> 1", "not an expression"),
         ("c > a", r"'c' is not a column of the domain, which has \['a', 'b'"),
+        ("last(sex == male)", "'male' is not a column of the domain, .* Write text in quotes"),
         ("a", "expected a comparison, such as 'end >= start'"),
         ("a and b > 1", "requires comparisons or truth values, got numbers"),
         ("1 < 2", "at least one column, got constants"),

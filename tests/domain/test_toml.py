@@ -111,6 +111,7 @@ WRONG = {
     "[columns]\nx = [1]": (TypeError, "Column 'x': a column has `values`, .* got list"),
     "[columns.marital.status]\nvalues = [1]": (ValueError, "Column 'marital': unexpected key 'status': .* in quotes"),
     "[columns.x]\nedges = [1, 2]\nordered = true": (ValueError, "Column 'x': unexpected key 'ordered': a column has"),
+    "[columns.x]\nlow = 0\nconstraints = ['x > 1']": (ValueError, "write `constraints` above the first .columns.NAME"),
     "[columns.x]\nvalues = 'ab'": (TypeError, "Column 'x': `values` must be a list, got str"),
     "[columns.x]\nvalues = [1]\nmissing = 'yes'": (TypeError, "Column 'x': `missing` must be true or false, got 'yes'"),
     "[columns.x]\nlow = 0\nhigh = 1\nbins = 1_000_000_000_000": (ValueError, "'x': `bins` must be at most 131,072"),

@@ -251,7 +251,7 @@ def test_error_of_a_csv_row_does_not_contain_it(tmp_path, row, text):
         (b"word,word\nx,x\n", "must have the columns"),
         (b'"word\nSECRET', "line 1: a quoted"),
         (b"SECRET,0\nred,1\n", r"columns \['color', 'size'\]"),
-        (b"color,size\nred,\xff0\n", "UTF-8"),
+        (b"color,size\nred,\xff0\n", "line 2: expected UTF-8"),
     ],
 )
 def test_csv_file_without_text_or_header_raises_an_error(tmp_path, content, message):

@@ -280,7 +280,7 @@ class TestTotals:
 
 
 def test_estimator_without_private_steps_raises():
-    with pytest.raises(ValueError, match="`param_name` is required unless the estimator has private steps"):
+    with pytest.raises(ValueError, match=r"`estimator` must have a private step.*got none. Add one"):
         curve(LogisticRegression(), param_name=None)
 
 
@@ -289,7 +289,7 @@ def test_estimator_without_private_steps_raises():
     [
         ({"param_name": "epsilon"}, ValueError, "`param_name` must be a parameter of the estimator, got 'epsilon'"),
         ({"epsilons": [1, 1.0]}, ValueError, "`epsilons` must be distinct"),
-        ({"epsilons": 1.0}, TypeError, "`epsilons` must be a list of numbers, got float"),
+        ({"epsilons": 1.0}, TypeError, "`epsilons` must be a list of numbers, Rho or Mu.*, got float"),
         ({"scoring": "no such"}, ValueError, "scoring"),
         ({"data": (table()[0], table(9)[1])}, ValueError, "inconsistent numbers of samples"),
         ({"data": (table()[0].sample(frac=1), pd.Series(table()[1]))}, ValueError, "row labels in the order of"),

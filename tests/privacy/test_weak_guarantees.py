@@ -89,7 +89,10 @@ def test_warning_of_delta_does_not_depend_on_the_number_of_rows(n_rows):
         return [message for message in messages if "nothing was found" not in message]
 
     (message,) = told_of_delta(0.0011)
-    assert "delta=0.0011 gives weak protection: with a delta above 1 / n, here 1 / 1,000" in message
+    assert (
+        "delta=0.0011 gives weak protection: with a delta above 1 / n, here 1 / 1,000 for an assumed 1,000 records"
+        in message
+    )
     assert not told_of_delta(0.0009)
 
 

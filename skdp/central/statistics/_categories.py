@@ -157,6 +157,22 @@ def find_undeclared(table: Table, declared: Any) -> list[Any]:
     return [name for name in table.names if name not in named and name not in by_dtype]
 
 
+def undeclared_error(
+    parameter: str, declared: Any, names: Sequence[Any], features: Sequence[Any]
+) -> ValueError:
+    """Return an error for columns without values in a parameter; `features` are the columns of a dataframe."""
+    got, remedy = "None", "Declare"
+    if declared is not None:
+        got = f"values of {list(declared)}"
+        kept = [name for name in features if name not in names]
+        remedy = f"Exclude them by X[{kept}], declare" if kept else remedy
+    return ValueError(
+        f"`{parameter}` must declare the values of columns {list(names)}, got {got}. "
+        f"{remedy} them, or set `delta` in (0, 1), with a number as epsilon: values of "
+        "many rows are then found."
+    )
+
+
 def check_types(table: Table, parameter: str) -> None:
     """Check that columns have dtypes whose categories can be found."""
     for name, column in zip(table.names, table.columns, strict=True):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from scipy.special import ndtri
@@ -30,7 +31,7 @@ from skdp.privacy.guarantees._losses import (
     pure_epsilon,
     pure_rho,
 )
-from skdp.randomness import check_size
+from skdp.randomness import check_size, check_type
 
 # Range of rho and mu**2 in which conversions neither overflow nor take long.
 _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6
@@ -288,7 +289,9 @@ class Mu(_ConcentratedBudget):
             return super().of(epsilon, delta)
         target = check_epsilon(guess, name="guess")
         if not Fraction(1, 2) < target < 1:
-            raise ValueError(f"`guess` must be between 0.5 and 1, got {guess}.")
+            raise ValueError(
+                f"`guess` must be between 0.5 and 1, such as 0.6 for 60 of 100, got {guess}."
+            )
 
         def excess(mu: float) -> float:
             return float(Fraction(cls(mu, delta).guess) - target)
@@ -442,6 +445,8 @@ def parse_budget(epsilon: Any) -> PrivacyBudget:
     # Subclasses are rejected, because they could return another amount at each access.
     if type(epsilon) in (Rho, Mu):
         return PrivacyBudget(epsilon.name, epsilon.amount, epsilon)
+    expected = "a finite number > 0, or a Rho or Mu such as Mu.of(guess=0.6)"
+    check_type("epsilon", epsilon, Real, expected)
     return PrivacyBudget("epsilon", check_epsilon(epsilon))
 
 
