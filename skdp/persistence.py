@@ -349,7 +349,7 @@ class Record:
     state: Any
 
     def __new__(cls, type_name: str, state: Any) -> Any:
-        """Return the object in `load`, otherwise a record."""
+        """Return the object that the record describes while `load` reads a file, otherwise a record."""
         reader = _READER.get()
         if reader is not None:
             return reader.restore(type_name, state)

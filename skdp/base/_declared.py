@@ -103,12 +103,12 @@ def find_open_intervals(table: Table, declared: object) -> dict[Any, Interval]:
         values = named.get(name)
         if isinstance(values, Interval) and values.is_open:
             is_whole = type_of_column(column) == "number" and has_integer_dtype(column)
-            found[name] = _replace_type(values, is_whole=is_whole)
+            found[name] = _declare_number_type(values, is_whole=is_whole)
     return found
 
 
-def _replace_type(interval: Interval, *, is_whole: bool) -> Interval:
-    """Return an open interval with whole numbers or fractions if it does not declare them."""
+def _declare_number_type(interval: Interval, *, is_whole: bool) -> Interval:
+    """Return an interval whose numbers are declared as whole or as fractions, unless it declares their type."""
     if interval.real or interval.decimals is not None:
         return interval
     typed = copy(interval)

@@ -671,6 +671,7 @@ class DPMean(WeightedStatistic):
             )
         max_weight = self._check_max_weight(rows)
         sums = sum_columns(rows, bounds, max_weight=max_weight, squares=False)
+        # A row changes the sum and the number of values of each column.
         noise = Noise.joint(budget, GRID, 2 * len(sums.bounds))
         return Plan(sums, budget, (noise,))
 

@@ -186,8 +186,9 @@ class Descent:
         # Largest square of noise, in variances of one number.
         max_square = mean.size + 4 * math.sqrt(mean.size)
         for step, part in enumerate(GRADIENTS):
-            budget = mu_squared * Fraction(part, sum(GRADIENTS))
-            drawn, noise, logits = self._measure_gradient(coefficients, budget, source)
+            drawn, noise, logits = self._measure_gradient(
+                coefficients, mu_squared * Fraction(part, sum(GRADIENTS)), source
+            )
             expected = gradient + curvature.change_gradient(change)
             is_final = step == len(GRADIENTS) - 1
             corrected = curvature.correct(change, drawn, noise)
@@ -388,12 +389,12 @@ class Descent:
         axes: Floats,
         names: Sequence[Any],
     ) -> str:
-        """Explain why no coefficient has an interval; return an empty text if the variances of coefficients decide.
+        """Explain why no coefficient has an interval; return an empty text if their variances decide which have one.
 
         The columns were multiplied by `axes`, and `min_class` is the smallest number of rows of the smaller class.
         """
         expected = float(np.linalg.eigvalsh(self._predict(steps.mean[:, 0]))[0])
-        # Two thirds, because rows are shortened, which is not expected.
+        # Two thirds of the prediction, which does not include that rows are shortened.
         reason = explain_dependence(information, axes, names, expected / 1.5)
         if reason:
             return reason
@@ -402,7 +403,7 @@ class Descent:
         # The sum of the smaller probabilities of the rows, at most, up to noise.
         n_uncertain = float(information.sums[-1, -1]) + 2 * information.square_error
         n_uncertain *= 2 / self.constant**2
-        is_certain = n_uncertain < min_class / 5
+        is_separated = n_uncertain < min_class / 5
         # Effects of the columns on logits, in standard deviations.
         to_columns = np.linalg.inv(axes)
         variances = np.diag(to_columns.T @ self.rows.covariance @ to_columns)
@@ -411,11 +412,12 @@ class Descent:
         largest = int(np.argmax(effects))
         contrast = np.append(axes[largest], 0.0)
         noise, _, _, curvature = inference.find_variances(contrast)
+        # If its noise may be infinite, the interval of the largest effect is not bounded.
         is_known = MAX_QUANTILE**2 * curvature < 1
-        is_infinite = is_known and effects[largest] > MAX_EFFECT
-        if is_infinite:
-            is_certain = effects[largest] > 2 * deviations[largest] * math.sqrt(noise)
-        if is_certain and (is_infinite or not is_known):
+        has_large_effect = is_known and effects[largest] > MAX_EFFECT
+        if has_large_effect:
+            is_separated = effects[largest] > 2 * deviations[largest] * math.sqrt(noise)
+        if is_separated and (has_large_effect or not is_known):
             column = names[largest]
             return (
                 f"Column {column!r} and the other columns separate the classes of rows, "
@@ -424,7 +426,7 @@ class Descent:
                 "or merge its values"
             )
         # Second derivatives at a coefficient that is noise are noise, too.
-        return explain_noise(0.0, 1.0) if is_infinite else ""
+        return explain_noise(0.0, 1.0) if has_large_effect else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -826,6 +828,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         # The origin of a column is the point between its limits that is nearest to 0. With
         # the origin 0, differences between large numbers would be lost by rounding.
         on_grid = exact.round(np.clip(0.0, *exact.limits.T))
+        # All parts are fractions of this budget, including the part that `weigh_rows` spends.
         mu_squared = plan.budget.of_a_row.mu_squared
         rows, units, _ = weigh_rows(on_grid, exact.weights, plan.budget, source)
         n_classes = len(self.classes_)

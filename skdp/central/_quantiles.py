@@ -402,15 +402,16 @@ class GroupValues:
     def list_masses(self) -> list[Masses]:
         """Return the masses of the groups of each column."""
         masses = []
-        for column, choices in enumerate(self.candidates):
+        for column, candidates in enumerate(self.candidates):
             first = column * self.n_groups
             ends = np.arange(first, first + self.n_groups + 1)
             limits = np.searchsorted(self.groups, ends)
             inside = slice(limits[0], limits[-1])
-            numbers = np.append(self.numbers[inside], choices.first)
+            # The last cell is in no group: `Masses` finds it for a last group without values.
+            numbers = np.append(self.numbers[inside], candidates.first)
             counts = np.append(self.counts[inside], 1)
             limits = limits - limits[0]
-            masses.append(Masses(choices, numbers, counts, limits, self.unit))
+            masses.append(Masses(candidates, numbers, counts, limits, self.unit))
         return masses
 
 

@@ -193,12 +193,12 @@ def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
 
 def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") -> str:
     """Format an error or warning of the library as one line, with options instead of parameters."""
-    line = _name_options(text, parser)
+    line = _replace_parameter_names(text, parser)
     line = escape_text(f"{parser.prog}: {level}: {' '.join(line.split())}")
     return f"{wrap_text(line) if sys.stderr.isatty() else line}\n"
 
 
-def _name_options(text: str, parser: argparse.ArgumentParser) -> str:
+def _replace_parameter_names(text: str, parser: argparse.ArgumentParser) -> str:
     """Replace parameters and declarations in backticks by options and entries of a domain file."""
     names = {}
     for action in parser._actions:

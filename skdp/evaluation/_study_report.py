@@ -385,7 +385,7 @@ def study_fairness(study: Study) -> Section:
 
 
 def _format_audits(values: Any) -> Any:
-    """Return the rows of a page: two differences, the first one also of each group, with columns "name" and "cell"."""
+    """Format the parity and opportunity differences of audits as a "name" and a "cell"; parity also of each group."""
     is_pooled = values["group"].isna()
     is_parity = values["metric"] == PARITY
     rows = values[is_parity | ((values["metric"] == OPPORTUNITY) & is_pooled)].copy()

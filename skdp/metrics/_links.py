@@ -165,7 +165,7 @@ def link_errors(
 
 
 def _read_dataframe(table: Any, label: str) -> pd.DataFrame:
-    """Convert a table to pandas, with dates as numbers of milliseconds."""
+    """Convert a table to pandas, with dates as numbers of milliseconds, which are cut at deciles as other numbers."""
     if not is_frame(table):
         raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
     columns = parse_columns(table, label)

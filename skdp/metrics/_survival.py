@@ -188,10 +188,10 @@ class _Hazards:
     # Increments if censored times are at the end, in the middle and at the start of each
     # bin; shape (3, n_supported).
     increments: Floats
-    # Variances of the increments by sampling, and their smallest and largest weights of an
-    # event; shape (n_supported,).
+    # Variances of the increments by sampling, and the smallest and largest weight of an
+    # event in them; shape (n_supported,).
     variances: Floats
-    weights: tuple[Floats, Floats]
+    event_weights: tuple[Floats, Floats]
     # Derivatives of the increments by all counts, and the variances of the noise of the
     # counts; shapes (n_supported, n_counts) and (n_counts,).
     slopes: Floats
@@ -206,8 +206,9 @@ class _Hazards:
         sums, (2, n_sums).
         """
         value = np.maximum(weights @ self.increments[1], 0)
-        smallest = np.where(weights > 0, weights * self.weights[0], np.inf).min(axis=1)
-        largest = (weights * self.weights[1]).max(axis=1)
+        low, high = self.event_weights
+        smallest = np.where(weights > 0, weights * low, np.inf).min(axis=1)
+        largest = (weights * high).max(axis=1)
         # A sum of counts times squared weights is between these bounds.
         sampling = weights**2 @ self.variances
         sampling = np.clip(sampling, value * smallest, value * largest)

@@ -84,6 +84,7 @@ class IbisTable(StreamTable):
 
     def _find_distinct(self, names: Sequence[Any]) -> Any:
         """Return the distinct rows of these columns or more, with their numbers last; None if there are many."""
+        # If some columns have many distinct rows, more columns have as many or more.
         for columns, rows in self._distinct.items():
             is_found = columns <= {*names} if rows is None else columns >= {*names}
             if is_found:

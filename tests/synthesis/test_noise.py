@@ -28,8 +28,8 @@ PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta i
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 def test_gaussian_privacy_is_used_up_exactly(epsilon, delta):
     budget = PrivacyBudget("epsilon", Fraction(epsilon))
-    noise = plan_release(budget, Fraction(delta), {}, ["x"], max_values=2).noise
-    mu = math.sqrt(noise.mu_squared)
+    release = plan_release(budget, Fraction(delta), {}, ["x"], max_values=2)
+    mu = math.sqrt(release.noise_budget.mu_squared)
     assert gaussian_delta(mu, epsilon) <= delta * (1 + 1e-6)
     assert gaussian_delta(mu * 1.001, epsilon) > delta
 

@@ -716,7 +716,7 @@ class DPGroupBy(WeightedStatistic):
         keys, n_rows = read_keys(
             rows.select(self._key_names), strict=strict, has_totals=bool(self.totals)
         )
-        if step == 1:
+        if step == 1:  # only rows are counted, without weights
             return keys, n_rows[:, np.newaxis].astype(object)
         measured = names[: len(bounds)]
         sums = keys.sum_numbers(rows, measured, bounds, max_weight=self.max_weight)

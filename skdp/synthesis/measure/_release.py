@@ -47,8 +47,8 @@ def plan_release(
     if texts:
         _check_texts(texts, budget, delta)
     # The threshold of counts of texts has one half of delta.
-    noise = _choose_noise(budget, delta / 2 if texts else delta, rows)
-    rest = replace(noise, rows=n_changed * rows)
+    noise_budget = _choose_noise_budget(budget, delta / 2 if texts else delta, rows)
+    rest = replace(noise_budget, rows=n_changed * rows)
     categories = None
     if texts:
         part = SEARCH_PART * Fraction(len(texts), len(names))
@@ -61,11 +61,14 @@ def plan_release(
     limits = plan_limit_search(names, ends, rest, within=False)
     if limits is not None:
         rest = limits.rest
-    rest = replace(noise, amount=rest.amount)
-    return PlannedRelease(budget, delta, noise, rest, found, limits, categories)
+    # Counts after the search have the `n_changed` rows in their sensitivities.
+    rest = replace(noise_budget, amount=rest.amount)
+    return PlannedRelease(budget, delta, noise_budget, rest, found, limits, categories)
 
 
-def _choose_noise(budget: PrivacyBudget, delta: Fraction, rows: int) -> PrivacyBudget:
+def _choose_noise_budget(
+    budget: PrivacyBudget, delta: Fraction, rows: int
+) -> PrivacyBudget:
     """Return the budget of noise: epsilon for Laplace noise, or mu for Gaussian noise.
 
     With a `delta`, it is the largest mu that implies (epsilon, delta), unless this budget is too small for any result.
@@ -107,10 +110,10 @@ class PlannedRelease:
 
     budget: PrivacyBudget
     delta: Fraction
-    noise: PrivacyBudget
+    noise_budget: PrivacyBudget
     """The budget of all noise, in epsilon or in mu."""
     rest: PrivacyBudget
-    """The part of `noise` that is left by the search."""
+    """The part of `noise_budget` that is left by the search."""
     found: FoundValues
     limits: LimitSearch | None
     texts: CategorySearch | None
@@ -118,13 +121,13 @@ class PlannedRelease:
     @property
     def noise_name(self) -> str:
         """The name of the noise."""
-        return Noise.from_budget(self.noise).name
+        return Noise.from_budget(self.noise_budget).name
 
     def name_marginals(self, *, selects: bool) -> str:
         """Return the name of the mechanisms that measure marginals, and select them if `selects`."""
         if not selects:
             return f"{self.noise_name} noise on marginals"
-        choice = choice_name(self.noise)
+        choice = choice_name(self.noise_budget)
         return f"{self.noise_name} noise on marginals and scores, {choice} of marginals"
 
     def charge(
@@ -142,22 +145,22 @@ class PlannedRelease:
         """
         searches = [each.mechanism for each in (self.texts, self.limits) if each]
         method = {} if self.texts is None else {"categories": self.texts.describe()}
-        is_gaussian = self.noise.kind == "mu"
+        is_gaussian = self.noise_budget.kind == "mu"
         losses: tuple[Loss, ...] = ()
         # The threshold of counts of texts needs a delta. With a larger mu, the loss adds
         # nothing to epsilon.
         is_known = is_gaussian and self.texts is None
-        if is_known and self.noise.amount <= 10**199:
-            losses = (gaussian_loss(self.noise.amount),)
+        if is_known and self.noise_budget.amount <= 10**199:
+            losses = (gaussian_loss(self.noise_budget.amount),)
         elif n_equal and not is_gaussian:
-            part = self.noise / n_equal
+            part = self.noise_budget / n_equal
             losses = (replace(Noise.from_budget(part).loss, count=n_equal),)
         return charge_release(
             self.budget,
             scope,
             "; ".join([*searches, mechanism]),
             delta=self.delta,
-            rho=self.noise.amount / 2 if is_known else None,
+            rho=self.noise_budget.amount / 2 if is_known else None,
             losses=losses,
             method=method,
             **more,

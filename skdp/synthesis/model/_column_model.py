@@ -291,7 +291,7 @@ class _DistinctRows:
     ) -> None:
         """Find the distinct combinations of public cells of the rows.
 
-        `cell_counts` has the number of rows in each public cell, by table.
+        The attribute `cell_counts` has the number of rows in each public cell, by table.
         """
         last = max(max(cross.private) for cross in crosses)
         n_combinations, n_last = crosses[last].value_of.size, crosses[last].n_values
