@@ -352,8 +352,8 @@ class LimitSearch:
         if guessed:
             warn_user(
                 f"The limits of columns {guessed} in {title} are guesses, because most "
-                "numbers are equal, or too few exceed the noise. Declare its bounds, or use "
-                "more rows, a larger epsilon, or fewer columns",
+                "numbers are equal, or too few exceed the noise. Declare its bounds, such as "
+                "(0, 1) after DPMinMaxScaler, or use more rows, a larger epsilon, or fewer columns",
                 "guide/preprocessing",
             )
         return bounds, is_known
