@@ -359,15 +359,15 @@ class Descent:
             factors[block] = roots.take(np.abs(logits[:, 0])) * rows.factors[block]
             residuals[block] = self.loss.residuals(logits, rows.rows.codes[block])[:, 0]
         squares, constant = rows.rows.squares, rows.constant**2
-        counts = Noise.gaussian(mu_squared * parts.sizes)
+        count_noise = Noise.gaussian(mu_squared * parts.sizes)
         norms = factors**2 * (squares + constant)
         # Less two standard deviations of the noisy count, so that with few rows, noise does
         # not allow more clipped rows.
-        n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(counts.std)
+        n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(count_noise.std)
         max_longer = MAX_CLIPPED_ROWS * math.sqrt(len(steps.mean) / mu_squared)
         max_longer = min(max_longer, n_clipped)
         square, _ = choose_limit(
-            norms, rows.square, counts, source, max_longer=max_longer
+            norms, rows.square, count_noise, source, max_longer=max_longer
         )
         largest = np.sqrt(square / (squares + constant)) * (1 - 2.0**-40)
         factors = np.minimum(factors, largest)

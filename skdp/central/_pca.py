@@ -275,8 +275,10 @@ def _noisy_covariance(
     # components of 1,000 rows lose two to three times as much variance.
     of_center = budget * COVARIANCE_PARTS.center
     rows, middle, _, error_of_rows = center_rows(rows, of_center, source, **limits)
-    sizes = Noise.from_budget(budget * COVARIANCE_PARTS.norms)
-    square, _ = choose_limit(rows.squares, rows.largest_square, sizes, source, **limits)
+    norm_noise = Noise.from_budget(budget * COVARIANCE_PARTS.norms)
+    square, _ = choose_limit(
+        rows.squares, rows.largest_square, norm_noise, source, **limits
+    )
     # A small constant leaves more precision to the products of columns. Half or twice the
     # constant changes the components by less than their noise.
     constant = max(math.isqrt(square) // 4, 1)

@@ -381,14 +381,14 @@ def whiten(
     rows = rows.center(middle)
     n_rows = max(n_rows, 3 * error, 1.0)
 
-    sizes = Noise.gaussian(mu_squared * WHITE_PARTS.sizes, n_columns)
-    scales, is_certain = choose_scales(rows, n_rows, max_longer, sizes, source)
+    size_noise = Noise.gaussian(mu_squared * WHITE_PARTS.sizes, n_columns)
+    scales, is_certain = choose_scales(rows, n_rows, max_longer, size_noise, source)
     # Without a certain scale, far values would shorten too many rows.
     rows = rows.clip(np.where(is_certain, rows.largest, 2 * UNIT))
     scaled = rows if (scales == 1).all() else rows.rotate(np.diag(scales))
-    norms = Noise.gaussian(mu_squared * WHITE_PARTS.scaled_norms)
+    norm_noise = Noise.gaussian(mu_squared * WHITE_PARTS.scaled_norms)
     square, _ = choose_limit(
-        scaled.squares, scaled.largest_square, norms, source, **limits
+        scaled.squares, scaled.largest_square, norm_noise, source, **limits
     )
     noise = plan_product_noise(mu_squared * WHITE_PARTS.products, square)
     exact = scaled.moments(scaled.factors(square), 0)[:-1, :-1]
@@ -415,8 +415,10 @@ def whiten(
     covariance = rotation @ covariance @ rotation
     uncertainty = spectral_norm / 2 * rotation @ rotation
     rows = rows.rotate(axes)
-    norms = Noise.gaussian(mu_squared * WHITE_PARTS.norms)
-    square, _ = choose_limit(rows.squares, rows.largest_square, norms, source, **limits)
+    norm_noise = Noise.gaussian(mu_squared * WHITE_PARTS.norms)
+    square, _ = choose_limit(
+        rows.squares, rows.largest_square, norm_noise, source, **limits
+    )
     return rows, square, middle, axes, covariance, uncertainty
 
 
@@ -433,22 +435,22 @@ def center_rows(
     In this mean, at most `max_fraction` of the rows and at most `max_longer` rows are shortened, up to noise. Also
     return the subtracted mean, the noisy number of rows, and the standard deviation of its noise.
     """
-    sizes = Noise.from_budget(budget * CENTER_PARTS.norms)
+    norm_noise = Noise.from_budget(budget * CENTER_PARTS.norms)
     square, n_rows = choose_limit(
         rows.squares,
         rows.largest_square,
-        sizes,
+        norm_noise,
         source,
         max_fraction=max_fraction,
         max_longer=max_longer,
     )
-    error = math.sqrt(_N_NORMS) * to_float(sizes.std)
+    error = math.sqrt(_N_NORMS) * to_float(norm_noise.std)
     warn_of_few_rows(n_rows, error)
     # By the inequality of Cauchy and Schwarz, the L1 norm of a row is at most the root of
     # the number of columns times its L2 norm.
     l1_norm = math.isqrt(rows.n_columns * square) + 1
-    means = Noise.from_budget(budget * CENTER_PARTS.means, l1_norm, square)
-    sums = means.add_floats(source, rows.total(square))
+    mean_noise = Noise.from_budget(budget * CENTER_PARTS.means, l1_norm, square)
+    sums = mean_noise.add_floats(source, rows.total(square))
     mean = np.rint(sums / max(n_rows, error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     return rows.center(middle), middle, n_rows, error

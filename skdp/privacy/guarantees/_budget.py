@@ -331,7 +331,8 @@ class PrivacyBudget:
     amount: Fraction
     # The parameter `epsilon`, if it is a Rho or Mu.
     given: Rho | Mu | None = None
-    # Largest number of rows of one person, to which the noise is proportional.
+    # Largest number of rows of one person, to which the noise is proportional. It is a factor of
+    # the sensitivity in `Noise.from_budget`, and a divisor of mu in `of_a_row`.
     rows: int = 1
     # True for a guarantee for all rows of a person, False for a number of rows.
     by_person: bool = False
