@@ -64,7 +64,7 @@ class OccurringKeys:
     def _encode_column(self, table: Table, index: int) -> Integers:
         """Return the code of each text of a column, and -1 for other objects."""
         column = table.columns[table.names.index(self.names[index])]
-        codes, texts = encode_texts(column)
+        codes, texts = encode_texts(column)  # other objects have the code len(texts)
         code_by_text = self.code_by_text[index]
         known = [code_by_text.get(text, -1) for text in texts]
         return np.array([*known, -1], np.int64)[codes]

@@ -516,8 +516,8 @@ class Walk:
         """Return the columns of X and the targets whose categories a step has inferred."""
         inferred = set(_steps.find_inferred(private.estimator))
         known = self._targets.union(self.columns)
-        # After other steps, or if `fit` may infer categories, the columns are not known, so
-        # all raw columns are exposed.
+        # After other steps, or if `fit` may infer categories (None), the columns are not known,
+        # so all raw columns are exposed.
         if inferred and (private.flow.columns is None or not inferred <= known):
             return (inferred & self._targets) | private.flow.raw
         return inferred
