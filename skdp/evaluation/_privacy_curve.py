@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import warnings
 import zlib
 from collections.abc import Iterable, Mapping
@@ -50,6 +51,9 @@ POINT = ("metric", "epsilon")
 
 # An epsilon and the number of a split.
 Cell = tuple[float, int]
+
+# Text, category, file and line of a warning.
+IssuedWarning = tuple[str, type[Warning], str, int]
 
 # Steps whose `transform` does not release the rows that are predicted.
 NOT_REPEATED = (OnFitOnly, DPColumnSynthesizer, DPMarginalSynthesizer)
@@ -205,17 +209,29 @@ def privacy_curve(
             model = _set_epsilons(estimator, parts[epsilon], derive_seed(seed, *cell))
         return delayed(_score_split)(model, X, y, splits[number], scoring, epsilon)
 
-    rows = []
+    rows, issued = [], []
     # All fits of the baseline are finished before a charge.
     for levels in ([] if baseline is None else [math.inf], totals):
         cells = list(itertools.product(levels, range(len(splits))))
         results = Parallel(n_jobs=n_jobs)(map(make_task, cells))
-        for cell, (scores, guess) in zip(cells, results, strict=True):
+        for cell, (scores, guess, found) in zip(cells, results, strict=True):
+            issued += found
             sizes = *map(len, splits[cell[1]]), guess
             rows += [(*cell, name, value, *sizes) for name, value in scores.items()]
     curve = pd.DataFrame(rows, columns=[*COLUMNS, "guess"])
     curve.attrs["baseline"] = "no privacy" if is_automatic else "the baseline"
+    _warn_once(issued)
     return curve
+
+
+def _warn_once(issued: Iterable[IssuedWarning]) -> None:
+    """Issue the warnings of all fits: of equal ones, also about different columns, the first."""
+    distinct: dict[Any, IssuedWarning] = {}
+    for warning in issued:
+        text, category, *_ = warning
+        distinct.setdefault((category, re.sub(r"\[.*?\]", "", text)), warning)
+    for warning in distinct.values():
+        warnings.warn_explicit(*warning)
 
 
 def _read_totals(epsilons: Any) -> dict[float, Any]:
@@ -248,10 +264,13 @@ def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
 @on_one_thread
 def _score_split(
     model: Any, X: Any, y: Any, split: Any, scoring: Any, epsilon: float
-) -> tuple[dict[str, float], float]:
-    """Fit and score a model on a pair of training and test indices; return the metrics by name, and the guess."""
+) -> tuple[dict[str, float], float, list[IssuedWarning]]:
+    """Fit and score a model on a pair of training and test indices.
+
+    Return the metrics by name, the guess, and the warnings.
+    """
     name = scoring if isinstance(scoring, str) else "score"
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True) as issued:
         if epsilon == math.inf:
             # The user did not choose the large epsilon of the baseline.
             warnings.simplefilter("ignore", WeakGuaranteeWarning)
@@ -274,7 +293,8 @@ def _score_split(
         if key.startswith("test_"):
             key = key.removeprefix("test_")
             scores[name if key == "score" else key] = float(values[0])
-    return scores, guess
+    found = [(str(x.message), x.category, x.filename, x.lineno) for x in issued]
+    return scores, guess, found
 
 
 def derive_seed(seed: int | None, epsilon: float, *numbers: int) -> int | None:

@@ -351,3 +351,15 @@ class TestDifferences:
         ]
         with pytest.raises(ValueError, match=r"Use a single baseline.*`baseline=None`"):
             use(pd.concat(curves))
+
+
+def test_warning_of_several_fits_is_issued_once():
+    """A curve of three epsilons and three splits had 26 warnings."""
+    X, y = table()
+    model = make_pipeline(skdp.DPStandardScaler(bounds=(None, None)), LogisticRegression())
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("default")
+        curve(model, (X[["number"]], y), param_name=None, epsilons=[0.001, 0.002], cv=3)
+    texts = [str(each.message) for each in issued if "are guesses" in str(each.message)]
+    assert len(texts) == 1
+    assert all(each.filename == __file__ for each in issued)
