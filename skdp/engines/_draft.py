@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp._arrays import ColumnName, Integers
+from skdp._arrays import ColumnName, Floats, Integers
 from skdp.domain import (
+    MAX_WHOLE_NUMBER,
     Categories,
     Domain,
     Interval,
@@ -34,6 +35,9 @@ pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
 # drafted from these and from its extremes.
 MAX_DISTINCT = 1 << 16
 
+# Numbers of decimals that are drafted: whole numbers, and amounts to cents.
+_DECIMALS = (0, 1, 2)
+
 # Comment at the beginning of a drafted file.
 _DRAFT_COMMENT = (
     "A draft from the data, without any protection: the observed values and the range\n"
@@ -45,6 +49,11 @@ _DRAFT_COMMENT = (
 _REAL_COMMENT = (
     "Numbers with any decimals are declared. If all numbers are rounded, such as amounts\n"
     "to cents, declare decimals = 2 in place of real = true."
+)
+
+_DECIMALS_COMMENT = (
+    "The numbers of the data have no further decimals. If others may have, declare\n"
+    "real = true in place of decimals."
 )
 
 _TIME_COMMENT = (
@@ -95,7 +104,8 @@ def draft_domain_toml(
     comments = {}
     for name, values in drafted.items():
         if isinstance(values, Interval) and values.real:
-            comments[name] = _REAL_COMMENT
+            is_rounded = values.decimals is not None
+            comments[name] = _DECIMALS_COMMENT if is_rounded else _REAL_COMMENT
         if isinstance(values, Interval) and columns[name].has_times:
             comments[name] = _TIME_COMMENT
     return f"{header}\n\n{Domain(drafted).to_toml(comments=comments)}"
@@ -223,8 +233,9 @@ class _Column:
         elif len(parsed):
             ends = compute.min_max(parsed).as_py().values()
             if self._type == "number":
-                # A number with a fraction, if any, shows that the column is not of whole numbers.
-                ends = (*ends, *parsed[parsed != np.floor(parsed)][:1].tolist())
+                # Numbers with more decimals, if any, show that the column has them.
+                for n in _DECIMALS:
+                    ends = (*ends, *parsed[parsed != np.round(parsed, n)][:1].tolist())
             elif self._type == "date":
                 ends = [end.date() for end in ends]
             self._extremes += ends
@@ -259,10 +270,23 @@ def _draft_column(
     listed, counts = column.read()
     times = [value for value in listed if isinstance(value, datetime)]
     column.has_times = any(value.time() != time() for value in times)
-    return draft_values(
+    drafted = draft_values(
         name,
         listed if column.declared is None else column.declared,
         counts,
         has_missing=column.has_missing,
         **limits,
     )
+    if isinstance(drafted, Interval) and drafted.real:
+        largest = max(map(abs, drafted.ends))
+        drafted.decimals = _find_decimals(np.array(listed, float), largest)
+    return drafted
+
+
+def _find_decimals(numbers: Floats, largest: float) -> int | None:
+    """Return the number of decimals of rounded numbers within `largest`, 1 or 2; None for other numbers."""
+    for n in _DECIMALS[1:]:
+        is_rounded = (numbers == np.round(numbers, n)).all()
+        if is_rounded and largest * 10**n < MAX_WHOLE_NUMBER:
+            return n
+    return None

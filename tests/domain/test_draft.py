@@ -65,6 +65,7 @@ def test_bounds_are_round(values, interval):
     assert Domain.from_toml(text)["x"].real
     assert "declare decimals = 2 in place of real = true." in text
     assert "from the data, without any protection" in text
+    assert Domain.from_toml(draft_frame((frame * 1.01).round(2)))["x"].decimals == 2
 
 
 def test_each_column_has_the_expected_declaration():
