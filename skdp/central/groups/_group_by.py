@@ -92,7 +92,6 @@ Postprocess = Literal["none", "simplex"]
 
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
-
 # Statistics of a column that are functions of its noisy sums.
 SUM_STATISTICS: dict[Any, Callable[[NoisySums, float], Estimate]] = {
     "mean": NoisySums.estimate_means,
@@ -100,6 +99,7 @@ SUM_STATISTICS: dict[Any, Callable[[NoisySums, float], Estimate]] = {
     "std": NoisySums.estimate_deviations,
     "var": NoisySums.estimate_variances,
 }
+LINEAR_STATISTICS = {"mean", "sum"}  # do not read the sums of squares
 MEDIAN = "median"
 COUNT = "count"
 
@@ -626,7 +626,7 @@ class DPGroupBy(WeightedStatistic):
                 self.handle_unknown,
                 missing=True,
                 max_weight=self.max_weight,
-                squares=not {"std", "var"}.isdisjoint(self._statistics),
+                squares=not LINEAR_STATISTICS.issuperset(self._sum_statistics),
             )
             numbers = self._list_numbers(sums, step)
             encode, n_cells = partial(encode_cells, domain=domain), domain.size
@@ -684,7 +684,7 @@ class DPGroupBy(WeightedStatistic):
 
     def _list_numbers(self, sums: GroupSums, step: int) -> NDArray[Any]:
         """Return the integers of each cell that get noise, (n_cells, n_numbers), as multiples of `step`."""
-        has_squares = not {"std", "var"}.isdisjoint(self._statistics)
+        has_squares = not LINEAR_STATISTICS.issuperset(self._sum_statistics)
         numbers = sums.numbers(squares=has_squares)
         if COUNT in self._statistics or self._finds_keys:
             counts = sums.rows[:, np.newaxis] // (GRID // step)
