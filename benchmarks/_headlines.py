@@ -3,9 +3,9 @@
     python benchmarks/_headlines.py
 
 `docs/benchmarks/findings.toml` has the headlines and, as `code`, the files and folders of their methods. Rows are
-outdated if code other than docstrings and comments differs from the commit of the rows. The exit status is 1 if a
-headline is not printed, or if a call of `waits.py` is slower than at the release before, and no item of the changelog
-with the word "slower" names it.
+outdated if code other than docstrings, comments, annotations and their imports differs from the commit of the rows.
+The exit status is 1 if a headline is not printed, or if a call of `waits.py` is slower than at the release before, and
+no item of the changelog with the word "slower" names it.
 """
 
 from __future__ import annotations
@@ -113,13 +113,48 @@ def is_changed(commit: str, name: str) -> bool:
 
 
 def dump_code(text: str) -> str:
-    """Return the syntax tree of a module without its strings that are statements, as docstrings."""
-    tree = ast.parse(text)
+    """Return the syntax tree of a module without strings that are statements, annotations, and imports for them."""
+    tree = _RemoveNotes().visit(ast.parse(text))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [item for item in body if not is_docstring(item)]
-    return ast.dump(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            node.names = [
+                alias
+                for alias in node.names
+                if (alias.asname or alias.name).split(".")[0] in used
+            ]
+    return ast.dump(_RemoveEmptyImports().visit(tree))
+
+
+class _RemoveNotes(ast.NodeTransformer):
+    """Removes what readers and type checkers read; fields of classes keep their names and values."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if is_docstring(node) else node
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        is_typing = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return None if is_typing and not node.orelse else self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+
+class _RemoveEmptyImports(ast.NodeTransformer):
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom | None:
+        return node if node.names else None
+
+    def visit_Import(self, node: ast.Import) -> ast.Import | None:
+        return node if node.names else None
 
 
 def is_docstring(node: ast.stmt) -> bool:

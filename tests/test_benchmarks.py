@@ -159,6 +159,11 @@ def test_headline_is_not_shown_if_the_code_of_a_method_has_changed_since_its_row
     assert write_headline("method.py") == "**The error is 0.5 in one run.**"
     commit('"""Noise."""\nnoise = 1  # of a count')
     assert write_headline("method.py") == "**The error is 0.5 in one run.**"
+    first = commit("from math import exp\ndef grow(x):\n    return exp(x)")
+    commit("from math import exp\nfrom typing import Any\ndef grow(x: Any) -> Any:\n    return exp(x)")
+    assert write_headline("method.py") == "**The error is 0.5 in one run.**"
+    commit("from numpy import exp\ndef grow(x):\n    return exp(x)")
+    assert write_headline("method.py").endswith("Since then, a file changed: `method.py`.")
     commit("noise = 2")
     assert write_headline("method.py").endswith("Since then, a file changed: `method.py`.")
     assert write_headline(".").endswith("`method.py`.")
