@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -32,7 +32,6 @@ from skdp.base import (
     check_ledger,
     check_names,
     check_random_state,
-    draw_seed,
     make_source,
     parse_bounds,
     parse_ends,
@@ -50,15 +49,11 @@ from skdp.central.statistics import (
     append_weights,
     check_types,
     convert_bounds,
-    count_persons,
     find_times,
     find_undeclared,
     format_ranges,
-    limit_persons,
     plan_categories,
-    read_persons,
-    rows_within,
-    split_persons,
+    read_private_rows,
     undeclared_error,
     without_column,
 )
@@ -166,38 +161,6 @@ def check_unique_names(names: Sequence[Any]) -> None:
                 f"The columns of the result must have different names, got {name!r} "
                 "twice. Rename a column of X, or replace a declared value."
             )
-
-
-def read_private_rows(
-    X: TableLike,
-    person: ColumnLike | ColumnName | None,
-    max_rows: int,
-    random_state: int | None,
-    read: Callable[..., Table],
-    *,
-    counts_persons: bool = False,
-) -> Batches:
-    """Read a table by `read`, with at most `max_rows` rows of each person, which are independent of the noise.
-
-    `counts_persons` also counts the rows of each person in an engine.
-    """
-    large = open_large(X)
-    if large is None:
-        X, person = split_persons(X, person)
-        table = read(X, large=None)
-        if person is None:
-            return Batches(table)
-        persons = read_persons(person, table)
-        rng = np.random.default_rng(draw_seed(random_state))
-        table = table.take(np.flatnonzero(rows_within(persons, max_rows, rng)))
-        return Batches(table, rows_by_person=np.bincount(persons))
-    columns, counts, whole = large.template, None, large
-    if person is not None:
-        rng = np.random.default_rng(draw_seed(random_state))
-        large, columns = limit_persons(large, person, max_rows, rng)
-        if counts_persons:
-            counts = count_persons(whole, person)
-    return Batches(read(columns, large=large), large, rows_by_person=counts)
 
 
 class CentralEstimator(PrivateEstimator):
@@ -438,7 +401,7 @@ class Plan(Generic[Exact]):
         """
         losses: tuple[Loss, ...] = ()
         if budget.kind == "rho":
-            losses = (Noise.gaussian(budget.mu_squared).loss,)
+            losses = (Noise.gaussian(budget).loss,)
         name = f"{mechanism}, rounded Gaussian"
         return Plan(exact, budget, mechanism=name, losses=losses)
 
@@ -532,7 +495,9 @@ class CentralStatistic(CentralEstimator):
             self.max_rows_per_person, name="max_rows_per_person", min_val=1
         )
         budget = replace(
-            self._check_budget(), rows=max_rows, by_person=given.person is not None
+            self._check_budget(),
+            rows_per_person=max_rows,
+            by_person=given.person is not None,
         )
         rows = self._read(X, given, max_rows)
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
@@ -600,7 +565,9 @@ class CentralStatistic(CentralEstimator):
             declared = getattr(self, parameter)
             raise undeclared_error(parameter, declared, columns.names, features)
         check_types(columns.table, parameter)
-        total = replace(given, rows=budget.rows, by_person=budget.by_person)
+        total = replace(
+            given, rows_per_person=budget.rows_per_person, by_person=budget.by_person
+        )
         if self._delta_is_for_noise:
             # Rounded down, because the threshold has exactly half of delta.
             half = Mu.of(self.epsilon, math.nextafter(float(delta / 2), 0))
@@ -695,8 +662,8 @@ class CentralStatistic(CentralEstimator):
             )
             return make_source(self.random_state, type(self).__name__)
         mechanism = plan.stated_mechanism
-        if budget.rows > 1:
-            mechanism = f"{mechanism}, up to {budget.rows} rows a person"
+        if budget.rows_per_person > 1:
+            mechanism = f"{mechanism}, up to {budget.rows_per_person} rows a person"
         relation: Relation = (
             "replace_values" if plan.protected_columns else "add_remove"
         )

@@ -515,7 +515,7 @@ class DPHistogram(WeightedStatistic):
 def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
     """Return the margin of error of the least accurate count of `to_frame`, for planning before `fit`."""
     budget = replace(
-        parse_budget(histogram.epsilon), rows=histogram.max_rows_per_person
+        parse_budget(histogram.epsilon), rows_per_person=histogram.max_rows_per_person
     )
     method = _choose_method(histogram.method, domain)
     tree = plan_hierarchy(domain.size, budget, method)

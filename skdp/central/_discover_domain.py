@@ -21,7 +21,7 @@ from skdp.base import (
     check_input,
     has_float_resolution,
 )
-from skdp.central._base import Plan, charge, read_private_rows
+from skdp.central._base import Plan, charge
 from skdp.central._limits import LimitSearch, NoisyCounts, Start
 from skdp.central.statistics import (
     Noise,
@@ -30,6 +30,7 @@ from skdp.central.statistics import (
     count_texts,
     draw_frequent,
     find_threshold,
+    read_private_rows,
     warn_user,
 )
 from skdp.domain import (
@@ -319,7 +320,7 @@ def _divide_budget(
         return Plan(0, for_numbers, (noise,), mechanism, (loss,), delta=delta)
     # Gaussian noise uses the other half of delta, see `choose_noise`.
     threshold_delta = delta if is_laplace else delta / 2
-    threshold = find_threshold(noise, budget.rows, n_texts, threshold_delta)
+    threshold = find_threshold(noise, budget.rows_per_person, n_texts, threshold_delta)
     return Plan(threshold, for_numbers, (noise,), mechanism, (), delta=delta)
 
 

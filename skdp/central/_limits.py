@@ -169,7 +169,7 @@ class Windows:
         (full,) = np.nonzero(excess > 0)
         scores[full] = np.where(self.is_narrowest[full], 0, -excess[full])
         # Priors are public: adding log p / rate to a score multiplies the probability by p.
-        rate = max(float(budget.choice / (4 * budget.rows)), 2.0**-200)
+        rate = max(float(budget.choice / (4 * budget.rows_per_person)), 2.0**-200)
         window = choose(source, scores + _divide_priors(self, rate), budget, 4)
         return int(self.starts[window]), int(self.stops[window])
 

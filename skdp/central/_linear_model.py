@@ -360,7 +360,6 @@ class TargetRows:
     # The target of each row, in units of the distance from its origin to the farther bound or
     # limit. Only targets beyond found limits exceed 1.
     target: Floats
-    # In epsilon, or the budget of a single row in mu.
     budget: PrivacyBudget
 
     @property
@@ -372,14 +371,14 @@ class TargetRows:
         """Return the noise of sums of products of all pairs of columns and the constant, for a part of the budget."""
         budget = self.budget * fraction
         if budget.kind != "epsilon":
-            return plan_product_noise(budget.mu_squared, self.rows.square)
+            return plan_product_noise(budget, self.rows.square)
         return Noise.joint(budget, UNIT**2, self.n_inputs * (self.n_inputs + 1) // 2)
 
     def gradient_noise(self, part: int) -> Noise:
         """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENTS`."""
         budget = self.budget * (PARTS.gradients * part / sum(GRADIENTS))
         if budget.kind != "epsilon":
-            return Noise.gaussian(budget.mu_squared, self.rows.square * UNIT**2)
+            return Noise.gaussian(budget, self.rows.square * UNIT**2)
         return Noise.joint(budget, UNIT**2, self.n_inputs)
 
     def fit(
@@ -556,8 +555,7 @@ def weigh_rows(
     if budget.kind == "epsilon":
         factors = rows.largest_factors
     else:
-        budget = budget.of_a_row
-        white = whiten(rows, budget.mu_squared, source)
+        white = whiten(rows, budget, source)
         rows, square, mean, axes, covariance, uncertainty = white
         middle, constant = mean / UNIT, max(math.isqrt(square) // 2, 1)
         budget = budget * WHITE_PARTS.model

@@ -114,7 +114,7 @@ MAX_CURVATURE = 0.01
 MAX_CLIPPED_ROWS = 10
 
 
-def divide_budget(n_classes: int, n_rows: float, mu_squared: Fraction) -> Split:
+def divide_budget(n_classes: int, n_rows: float, budget: PrivacyBudget) -> Split:
     """Divide the budget into fractions for the gradients, and for intervals of two classes.
 
     These are for counts of rows by the size of their second derivatives, for sums of second derivatives, in steps of a
@@ -123,7 +123,8 @@ def divide_budget(n_classes: int, n_rows: float, mu_squared: Fraction) -> Split:
     spent = {"white": 1 - WHITE_PARTS.model, "counts": COUNTS}
     if n_classes > 2:
         return Split(rest="gradients", **spent, early=EARLY)
-    wanted = (MIN_ROWS / Fraction(max(n_rows, 1.0))) ** 2 / mu_squared
+    wanted = (MIN_ROWS / Fraction(max(n_rows, 1.0))) ** 2
+    wanted *= Noise.gaussian(budget).scale
     wanted = min(max(wanted, INFORMATION), MAX_INFORMATION)
     return Split(
         rest="gradients",
@@ -144,7 +145,7 @@ class Steps(NamedTuple):
     error: float
     # The second derivatives at the coefficients after the last step.
     curvature: Curvature
-    # The square of mu that early second derivatives cost.
+    # The fraction of the budget of `fit` that early second derivatives cost.
     spent: Fraction
     # A lower bound of twice the decrease of the loss from the start to the mean.
     gain: float
@@ -176,18 +177,19 @@ class Descent:
             )
             self.start[-1] = logits / self.constant
 
-    def run(self, mu_squared: Fraction, early: Fraction, source: ByteSource) -> Steps:
-        """Take noisy steps; `mu_squared` pays for all gradients, `early` for each measurement of second derivatives."""
+    def run(self, budget: PrivacyBudget, parts: Split, source: ByteSource) -> Steps:
+        """Take noisy steps with the part of the budget of `fit` for gradients, and `EARLY` for second derivatives."""
         sums = self._predict_all(self.start)
         curvature = Curvature(self.start, sums, sums, self._predict_all)
         coefficients, spent = self.start, Fraction(0)
+        of_gradients = budget * parts.gradients
         mean = gradient = change = np.zeros_like(self.start)
         error = math.inf
         # Largest square of noise, in variances of one number.
         max_square = mean.size + 4 * math.sqrt(mean.size)
         for step, part in enumerate(GRADIENTS):
             drawn, noise, logits = self._measure_gradient(
-                coefficients, mu_squared * Fraction(part, sum(GRADIENTS)), source
+                coefficients, of_gradients * Fraction(part, sum(GRADIENTS)), source
             )
             expected = gradient + curvature.change_gradient(change)
             is_final = step == len(GRADIENTS) - 1
@@ -196,8 +198,10 @@ class Descent:
             # Near the minimum, gradients are noise, and second derivatives suffice.
             is_far = (drawn**2).sum() > noise**2 * max_square and not corrected
             if is_far and (step == 0 or not (is_final or self.loss.n_outputs > 1)):
-                measured = self._measure_early(curvature, logits, early, source)
-                spent += early * (measured is not curvature)
+                measured = self._measure_early(
+                    curvature, logits, budget * EARLY, source
+                )
+                spent += EARLY * (measured is not curvature)
                 curvature = measured
             # The last two gradients are averaged if they differ by noise only.
             square = float(((drawn - expected) ** 2).sum()) / (noise**2 + error**2)
@@ -222,7 +226,7 @@ class Descent:
         return Steps(mean, gradient, error, curvature, spent, gain)
 
     def _measure_gradient(
-        self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
+        self, coefficients: Floats, budget: PrivacyBudget, source: ByteSource
     ) -> tuple[Floats, float, Logits]:
         """Return the noisy gradient, (n_columns + 1, n_outputs), at coefficients, its standard error, and logits."""
         rows, loss = self.rows, self.loss
@@ -234,7 +238,7 @@ class Descent:
                 residuals = loss.residuals(logits[block], rows.rows.codes[block])
                 yield values, residuals * rows.factors[block, np.newaxis] ** 2
 
-        noise = Noise.gaussian(mu_squared, rows.square * loss.square)
+        noise = Noise.gaussian(budget, rows.square * loss.square)
         exact = rows.sum_gradients(weigh_residuals(), loss.n_outputs)
         unit = UNIT * RESIDUAL_UNIT
         # Rounding of values to integers causes errors of up to one step.
@@ -281,7 +285,7 @@ class Descent:
         self,
         curvature: Curvature,
         logits: Logits,
-        mu_squared: Fraction,
+        budget: PrivacyBudget,
         source: ByteSource,
     ) -> Curvature:
         """Measure second derivatives, shrunk toward predicted ones; return `curvature` if the noise is too large.
@@ -293,7 +297,7 @@ class Descent:
         units = 4 * curvature.sums[:, -1, -1] / (self.n_rows * self.constant**2)
         if self.loss.n_outputs == 1:
             units[0] = 2 * bound_smaller(coefficients[:, 0], self.rows.squares)
-        noise = plan_product_noise(mu_squared, self.rows.square)
+        noise = plan_product_noise(budget, self.rows.square)
         norm = math.sqrt(len(coefficients)) * to_row_units(noise.std) / 4 / PAIR_FACTOR
         scaled = curvature.sums / units[:, np.newaxis, np.newaxis]
         if norm > MAX_EARLY_NOISE * float(np.median(np.linalg.eigvalsh(scaled[0]))):
@@ -310,13 +314,13 @@ class Descent:
         return replace(curvature, sums=np.stack(sums))
 
     def infer(
-        self, steps: Steps, mu_squared: Fraction, parts: Split, source: ByteSource
+        self, steps: Steps, budget: PrivacyBudget, parts: Split, source: ByteSource
     ) -> tuple[Inference, NoisyProducts]:
         """Infer the coefficients of two classes by noisy steps, and measurements at their mean coefficients.
 
-        `mu_squared` is the whole budget of `fit`, and `parts` are its fractions. Also return the second derivatives.
+        `budget` is the whole budget of `fit`, and `parts` are its fractions. Also return the second derivatives.
         """
-        information, scores = self._measure(steps, mu_squared, parts, source)
+        information, scores = self._measure(steps, budget, parts, source)
         (mean,), (gradient,), error = steps.mean.T, steps.gradient.T, steps.error
         expected = steps.curvature.move(steps.mean).sums[0]
         squares, added = self.rows.squares, append_constant(self.rows.uncertainty, 0)
@@ -346,7 +350,7 @@ class Descent:
         return Inference(mean + step, *covariances, Linearization(*errors)), information
 
     def _measure(
-        self, steps: Steps, mu_squared: Fraction, parts: Split, source: ByteSource
+        self, steps: Steps, budget: PrivacyBudget, parts: Split, source: ByteSource
     ) -> tuple[NoisyProducts, NoisyProducts]:
         """Measure sums of second derivatives, and of products of gradients, at the mean coefficients of steps."""
         rows = self.rows
@@ -359,24 +363,23 @@ class Descent:
             factors[block] = roots.take(np.abs(logits[:, 0])) * rows.factors[block]
             residuals[block] = self.loss.residuals(logits, rows.rows.codes[block])[:, 0]
         squares, constant = rows.rows.squares, rows.constant**2
-        count_noise = Noise.gaussian(mu_squared * parts.sizes)
+        count_noise = Noise.gaussian(budget * parts.sizes)
         norms = factors**2 * (squares + constant)
         # Less two standard deviations of the noisy count, so that with few rows, noise does
         # not allow more clipped rows.
         n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(count_noise.std)
-        max_longer = MAX_CLIPPED_ROWS * math.sqrt(len(steps.mean) / mu_squared)
-        max_longer = min(max_longer, n_clipped)
+        variance = len(steps.mean) * Noise.gaussian(budget).scale
+        max_longer = min(MAX_CLIPPED_ROWS * math.sqrt(variance), n_clipped)
         square, _ = choose_limit(
             norms, rows.square, count_noise, source, max_longer=max_longer
         )
         largest = np.sqrt(square / (squares + constant)) * (1 - 2.0**-40)
         factors = np.minimum(factors, largest)
-        amount = mu_squared * parts.information - steps.spent
-        noise = plan_product_noise(amount, square)
+        noise = plan_product_noise(budget * (parts.information - steps.spent), square)
         information = rows.measure_products(factors, noise, source, 1 / 4)
         information = replace(information, constraint=self.constraint)
         factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
-        noise = plan_product_noise(mu_squared * parts.scores, rows.square)
+        noise = plan_product_noise(budget * parts.scores, rows.square)
         return information, rows.measure_products(factors, noise, source, 1 / 4)
 
     def explain(
@@ -479,7 +482,7 @@ class PublicRows:
         # changes the sums of the old and the new class.
         n_changed = min(self.indicators.shape[1], 2)
         square = int((self.integers**2).sum(axis=1).max()) * n_changed
-        return Noise.gaussian(budget.mu_squared, budget.rows**2 * square)
+        return Noise.gaussian(budget, square)
 
     def fit(
         self, noise: Noise, source: ByteSource
@@ -829,21 +832,21 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         # the origin 0, differences between large numbers would be lost by rounding.
         on_grid = exact.round(np.clip(0.0, *exact.limits.T))
         # All parts are fractions of this budget, including the part that `weigh_rows` spends.
-        mu_squared = plan.budget.of_a_row.mu_squared
-        rows, units, _ = weigh_rows(on_grid, exact.weights, plan.budget, source)
+        budget = plan.budget
+        rows, units, _ = weigh_rows(on_grid, exact.weights, budget, source)
         n_classes = len(self.classes_)
-        noise = Noise.gaussian(mu_squared * COUNTS, UNIT**2)
+        noise = Noise.gaussian(budget * COUNTS, UNIT**2)
         counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
         min_count = 2 * to_float(noise.std) / UNIT
         counts = np.maximum(counts, min_count)
         constraint = None if self.fit_intercept else units.to_terms[-1]
         descent = Descent(rows, counts, constraint)
-        parts = divide_budget(n_classes, descent.n_rows, mu_squared)
-        steps = descent.run(mu_squared * parts.gradients, mu_squared * EARLY, source)
+        parts = divide_budget(n_classes, descent.n_rows, budget)
+        steps = descent.run(budget, parts, source)
         coefficients = steps.curvature.coefficients
         inference, reason = None, ""
         if n_classes == 2:
-            inference, information = descent.infer(steps, mu_squared, parts, source)
+            inference, information = descent.infer(steps, budget, parts, source)
             reason = descent.explain(
                 steps,
                 inference,

@@ -67,7 +67,9 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     def _choose_budget(self, budget: PrivacyBudget, rows: Batches) -> PrivacyBudget:
         """Return the budget in epsilon instead of mu if its noise is smaller than Gaussian noise."""
         pure = replace(
-            parse_budget(self.epsilon), rows=budget.rows, by_person=budget.by_person
+            parse_budget(self.epsilon),
+            rows_per_person=budget.rows_per_person,
+            by_person=budget.by_person,
         )
         if pure.given is not None:
             return budget

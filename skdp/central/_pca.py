@@ -175,7 +175,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         no_codes = np.zeros(len(columns[0]), np.uint8)
         on_grid = Rows.of(columns, bounds, starts, no_codes, units)
         if budget.kind != "epsilon":
-            noise = Noise.gaussian(budget.mu_squared)
+            noise = Noise.gaussian(budget)
             mechanism = f"noisy sums of products, {noise.name}"
             return Plan(on_grid, budget, (noise,), mechanism)
         # The sensitivity of the products is known after the limit of the norm is chosen.

@@ -801,7 +801,7 @@ class CutChoices:
         # With a fraction f, adding a row of mass m changes the mass on the left minus f times
         # the mass of all values by -f m if it is on the right, and by up to (1 - f) m.
         largest = self._largest_fractions
-        row_mass = 2 * VALUE_MASS * self.masses.unit * budget.rows
+        row_mass = 2 * VALUE_MASS * self.masses.unit * budget.rows_per_person
         rate_by_number = {
             number: budget.choice / (row_mass * number)
             for number in set(largest.tolist())
@@ -976,7 +976,7 @@ def score_endpoints(
         probability = 1 - probability
         below = totals - below
     a, b = probability.as_integer_ratio()
-    rate = budget.choice / (2 * masses.unit * max(a, b - a) * budget.rows)
+    rate = budget.choice / (2 * masses.unit * max(a, b - a) * budget.rows_per_person)
     # The number s of added values for each number of candidates, from 0.
     added = []
     for n in range(largest + 1):

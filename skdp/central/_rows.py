@@ -32,14 +32,14 @@ def to_row_units(number: int | Fraction) -> float:
 SQUARE_FACTOR, PAIR_FACTOR = 5, 7
 
 
-def plan_product_noise(mu_squared: Fraction, square: int) -> Noise:
+def plan_product_noise(budget: PrivacyBudget, square: int) -> Noise:
     """Return Gaussian noise of sums of products, multiplied by their factors, of rows with a squared norm of `square`.
 
     The noise of products of two columns has about half of the variance of the noise of squares.
     """
     # The sum of 25 x_i**4 and of 49 (x_i x_j)**2 over i < j is at most 25 |x|**4, because
     # 49 < 2 * 25.
-    return Noise.gaussian(mu_squared, (SQUARE_FACTOR * square) ** 2)
+    return Noise.gaussian(budget, (SQUARE_FACTOR * square) ** 2)
 
 
 def add_product_noise(
@@ -354,7 +354,7 @@ def find_reach(rows: Rows) -> float:
 
 
 def whiten(
-    rows: Rows, mu_squared: Fraction, source: ByteSource
+    rows: Rows, budget: PrivacyBudget, source: ByteSource
 ) -> tuple[Rows, int, NDArray[np.int16], Floats, Floats, Floats]:
     """Center, scale and rotate rows by noisy numbers, and choose a limit of their norm.
 
@@ -369,28 +369,29 @@ def whiten(
     # Longer rows change the sums by about as much as the noise. If twice as many rows are
     # shortened, they bias the coefficients of curved relations by more than the noise does;
     # if half as many are, the noise is larger.
-    max_longer = 20 * math.sqrt((n_columns + 1) / mu_squared)
+    max_longer = 20 * math.sqrt((n_columns + 1) * Noise.gaussian(budget).scale)
     limits = {"max_fraction": 0.2, "max_longer": max_longer}
-    of_center = PrivacyBudget("mu", mu_squared * WHITE_PARTS.center)
     # Clipping changes the center only, and the center does not change the coefficients.
     near = rows.clip(UNIT)
-    _, middle, n_rows, error = center_rows(near, of_center, source, **limits)
+    _, middle, n_rows, error = center_rows(
+        near, budget * WHITE_PARTS.center, source, **limits
+    )
     # The distances of 0 and 1 from the mean of an indicator, in units.
     means = rows.starts + rows.units * (middle / UNIT)
     reaches = np.maximum(np.abs(means), np.abs(1 - means)) / rows.units
     rows = rows.center(middle)
     n_rows = max(n_rows, 3 * error, 1.0)
 
-    size_noise = Noise.gaussian(mu_squared * WHITE_PARTS.sizes, n_columns)
+    size_noise = Noise.gaussian(budget * WHITE_PARTS.sizes, n_columns)
     scales, is_certain = choose_scales(rows, n_rows, max_longer, size_noise, source)
     # Without a certain scale, far values would shorten too many rows.
     rows = rows.clip(np.where(is_certain, rows.largest, 2 * UNIT))
     scaled = rows if (scales == 1).all() else rows.rotate(np.diag(scales))
-    norm_noise = Noise.gaussian(mu_squared * WHITE_PARTS.scaled_norms)
+    norm_noise = Noise.gaussian(budget * WHITE_PARTS.scaled_norms)
     square, _ = choose_limit(
         scaled.squares, scaled.largest_square, norm_noise, source, **limits
     )
-    noise = plan_product_noise(mu_squared * WHITE_PARTS.products, square)
+    noise = plan_product_noise(budget * WHITE_PARTS.products, square)
     exact = scaled.moments(scaled.factors(square), 0)[:-1, :-1]
     del scaled
     sums = add_product_noise(exact, noise, source, (SQUARE_FACTOR, PAIR_FACTOR))
@@ -415,7 +416,7 @@ def whiten(
     covariance = rotation @ covariance @ rotation
     uncertainty = spectral_norm / 2 * rotation @ rotation
     rows = rows.rotate(axes)
-    norm_noise = Noise.gaussian(mu_squared * WHITE_PARTS.norms)
+    norm_noise = Noise.gaussian(budget * WHITE_PARTS.norms)
     square, _ = choose_limit(
         rows.squares, rows.largest_square, norm_noise, source, **limits
     )

@@ -261,7 +261,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         people = load_large(people)
         tables = self._read_tables(people, events)
         # Plan: errors of parameters and of undeclared values are raised here.
-        numbers = declare_numbers(person_budget.rows)
+        numbers = declare_numbers(person_budget.rows_per_person)
         encode = partial(
             encode_tables,
             declared=self._declared,

@@ -63,7 +63,7 @@ def check_person_budget(synthesizer: Any, *, by_person: bool) -> PrivacyBudget:
     n_rows = check_size(
         synthesizer.max_rows_per_person, name="max_rows_per_person", min_val=1
     )
-    return replace(person_budget, rows=n_rows, by_person=by_person)
+    return replace(person_budget, rows_per_person=n_rows, by_person=by_person)
 
 
 def get_fitted(synthesizer: DPMarginalSynthesizer) -> FittedTable:
@@ -373,7 +373,7 @@ class DPMarginalSynthesizer(
             person,
             self.domain,
             read=self._read_table,
-            max_rows=person_budget.rows,
+            max_rows=person_budget.rows_per_person,
             rng=make_generator(self.random_state, "contribution"),
         )
         # Plan: errors of parameters and of undeclared values are raised here.
@@ -386,7 +386,7 @@ class DPMarginalSynthesizer(
             table.found,
             table.domain.columns,
             max_values=plan.limit_values(table.texts),
-            rows=person_budget.rows,
+            rows=person_budget.rows_per_person,
         )
         warn_excluded(table.domain, plan.list_excluded())
         records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)

@@ -280,7 +280,7 @@ def test_choices_of_windows_are_private_for_all_small_tables(monkeypatch, rows):
         "ZOOM_CELLS": 16,
     }.items():
         monkeypatch.setattr(module, name, value)
-    budget = replace(parse_budget(2.0), rows=rows)
+    budget = replace(parse_budget(2.0), rows_per_person=rows)
     largest = 0.0
     for windows in (module.make_windows(), module.make_zoom_windows.__wrapped__()):
         size = windows.stops.max()

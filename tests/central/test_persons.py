@@ -21,7 +21,7 @@ from skdp.testing import replay_release
 
 
 def test_choices_equal_choices_with_scores_divided_by_3():
-    share = PrivacyBudget("epsilon", Fraction(2), rows=3)
+    share = PrivacyBudget("epsilon", Fraction(2), rows_per_person=3)
     drawn = [choose(SeededSource(seed), np.array([0, -3]), share, 1) for seed in range(500)]
     assert np.mean(drawn) == pytest.approx(math.exp(-2) / 2, abs=0.05)
 

@@ -18,7 +18,7 @@ def private_counts(codes, sizes, budget, seed=0, weights=None):
 
 def make_budget(kind, amount, rows=1):
     """Make a budget of an epsilon, or of the square of a mu."""
-    return PrivacyBudget("epsilon" if kind == "laplace" else "mu", Fraction(amount), rows=rows)
+    return PrivacyBudget("epsilon" if kind == "laplace" else "mu", Fraction(amount), rows_per_person=rows)
 
 
 def make_noise(kind, amount, rows=1, source=None):

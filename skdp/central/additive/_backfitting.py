@@ -39,7 +39,7 @@ from skdp.central.statistics import (
     warn_user,
 )
 from skdp.domain import Categories, Domain, Interval
-from skdp.privacy import Split
+from skdp.privacy import PrivacyBudget, Split
 from skdp.randomness import ByteSource
 
 # Half and twice of each constant change AUC and R2 of additive models of nine tables at epsilon 1 by less than 0.01
@@ -473,7 +473,7 @@ class Start(NamedTuple):
     residuals: Residuals
     # The whole budget, and its fractions: `sums` by bin, and, for a numeric target, `bounds` of
     # residuals and the `gain` over a constant.
-    mu_squared: Fraction
+    budget: PrivacyBudget
     parts: Split
 
 
@@ -794,10 +794,10 @@ def backfit(
     # The responses of the model to each row; shape (n_outputs, n_rows).
     responses = np.tile(constant.round(unit).astype(residuals.dtype), len(targets))
     public_values = np.zeros((N_PUBLIC_ROWS, n_outputs))
-    amount = start.mu_squared * start.parts.sums / (n_epochs * len(bins))
+    of_sums = start.budget * start.parts.sums / (n_epochs * len(bins))
     sizes = None
     if isinstance(residuals, NumberResiduals):
-        bound_part = start.mu_squared * start.parts.bounds / len(BOUND_EPOCHS)
+        bound_part = start.budget * start.parts.bounds / len(BOUND_EPOCHS)
         sizes = ResidualSizes(Noise.gaussian(bound_part), start.n_rows)
     ends = np.cumsum([function.values.size for function in functions])
     for epoch in range(n_epochs):
@@ -811,7 +811,7 @@ def backfit(
             )
             row_sizes = np.abs(targets - responses[0]) / unit
             residuals = sizes.shrink_bound(residuals, row_sizes, n_free, source)
-        noise = Noise.gaussian(amount, residuals.square)
+        noise = Noise.gaussian(of_sums, residuals.square)
         # Residuals are rounded to integers.
         error = to_float(max(noise.std, Fraction(1))) / residuals.unit
         if n_outputs > 1:  # centering over classes reduces the noise
@@ -872,7 +872,7 @@ def _explains_squares(
     # A row adds at most the bound to each sum.
     gains = (before**2 - after**2) // bound
     exact = np.array([before.sum(), gains.sum()]).astype(np.int64)
-    noise = Noise.gaussian(start.mu_squared * start.parts.gain, 2 * bound**2)
+    noise = Noise.gaussian(start.budget * start.parts.gain, 2 * bound**2)
     total, gain = noise.add_floats(source, exact).tolist()
     error = to_float(max(noise.std, Fraction(1)))
     # The best constant is not the intercept.

@@ -175,7 +175,7 @@ class AdditiveModel(SupervisedStatistic):
 
     @abstractmethod
     def _start(
-        self, rows: CodedRows[Any], mu_squared: Fraction, source: ByteSource
+        self, rows: CodedRows[Any], budget: PrivacyBudget, source: ByteSource
     ) -> Start:
         """Measure the number of rows, and the constant response."""
 
@@ -290,14 +290,13 @@ class AdditiveModel(SupervisedStatistic):
     def _release(self, plan: Plan[CodedRows[Any]], source: ByteSource) -> None:
         """Merge cells into bins by noisy counts, fit a function of the bins of each column, and set attributes."""
         rows, domain, names = plan.exact, plan.exact.domain, plan.exact.domain.columns
-        mu_squared = plan.budget.of_a_row.mu_squared
-        start = self._start(rows, mu_squared, source)
+        start = self._start(rows, plan.budget, source)
         counts = []
         for column_codes, size in zip(rows.codes, domain.sizes, strict=True):
             counts.append(np.bincount(column_codes, minlength=size + 1)[:size])
         # A record is in one cell of each column, so it changes the counts by the root of the
         # number of columns in L2 norm.
-        noise = Noise.gaussian(mu_squared * PARTS.bins, len(names))
+        noise = Noise.gaussian(plan.budget * PARTS.bins, len(names))
         sizes = choose_sizes(start.n_rows, to_float(noise.std))
         bins = merge_to_bins(domain, rows.numbers, counts, sizes, noise, source)
         binned = []
@@ -623,12 +622,12 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         return classes.codes, classes
 
     def _start(
-        self, rows: CodedRows[Classes], mu_squared: Fraction, source: ByteSource
+        self, rows: CodedRows[Classes], budget: PrivacyBudget, source: ByteSource
     ) -> Start:
         """Start with the logits of the noisy proportions of classes, from a fraction of the budget."""
         n_classes = len(rows.classes.values)
         # A record is in one class, so it changes the counts by 1 in L2 norm.
-        noise = Noise.gaussian(mu_squared * PARTS.start)
+        noise = Noise.gaussian(budget * PARTS.start)
         counts = np.bincount(rows.targets, minlength=n_classes)
         noisy_counts = noise.add_floats(source, counts)
         error = to_float(noise.std) * math.sqrt(n_classes)
@@ -647,7 +646,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
             response=logits,
             response_variance=float(variances.sum() / len(logits)),
             residuals=ClassResiduals(n_classes),
-            mu_squared=mu_squared,
+            budget=budget,
             parts=PARTS,
         )
 
@@ -850,12 +849,12 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         return np.rint(positions).astype(np.int64), None
 
     def _start(
-        self, rows: CodedRows[None], mu_squared: Fraction, source: ByteSource
+        self, rows: CodedRows[None], budget: PrivacyBudget, source: ByteSource
     ) -> Start:
         """Start with the noisy mean of the target."""
         targets = rows.targets
         # A record adds 1 to the number of rows, and at most `TARGET_UNIT` to the sum.
-        part = mu_squared * PARTS.start / 2
+        part = budget * PARTS.start / 2
         noise_of_rows = Noise.gaussian(part)
         noise_of_sum = Noise.gaussian(part, TARGET_UNIT**2)
         noisy_rows = to_float(*noise_of_rows.add(source, [len(targets)]))
@@ -873,7 +872,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
             response=np.array([mean]),
             response_variance=2 * (error / n_noisy_rows) ** 2,
             residuals=NumberResiduals(2 * TARGET_UNIT),
-            mu_squared=mu_squared,
+            budget=budget,
             parts=divide_budget(error / n_noisy_rows),
         )
 

@@ -31,7 +31,9 @@ def sum_excluded(counts: Integers, max_rows: int) -> GroupSums:
 def plan_exclusion_noise(budget: PrivacyBudget) -> Noise:
     """Return the noise of `sum_excluded` with a part of a budget."""
     # A person adds `GRID` to the number of persons, and at most `GRID` to the sum of positions.
-    return Noise.joint(replace(budget * EXCLUSION_PARTS.exclusions, rows=1), GRID, 2)
+    return Noise.joint(
+        replace(budget * EXCLUSION_PARTS.exclusions, rows_per_person=1), GRID, 2
+    )
 
 
 def draw_exclusions(

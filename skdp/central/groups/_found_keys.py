@@ -167,6 +167,21 @@ def read_keys(
     return keys, n_rows
 
 
+def append_totals(domain: Domain) -> Domain:
+    """Return the keys of groups with totals: texts and the name of a total."""
+    keys = {}
+    for name in domain.columns:
+        labels = domain[name].labels
+        if TOTAL in labels:
+            raise ValueError(
+                f"`keys` of column {name!r} must not contain {TOTAL!r} with "
+                "`totals=True`. Rename this value."
+            )
+        texts = [None if label is None else str(label) for label in labels]
+        keys[name] = [*texts, TOTAL]
+    return Domain(keys)
+
+
 def encode_cells(table: Table, *, domain: Domain) -> Integers:
     """Return the cell of the declared keys of each row; rows with an undeclared key have the number of cells."""
     keys = select_columns(table, domain.columns)

@@ -59,6 +59,7 @@ from skdp.central.groups._exclusions import (
 from skdp.central.groups._found_keys import (
     TOTAL,
     OccurringKeys,
+    append_totals,
     encode_cells,
     find_frequent,
     find_totals,
@@ -608,14 +609,14 @@ class DPGroupBy(WeightedStatistic):
         weight = rows.names[-1:] if max_weight is not None else ()
         rows = rows.select([*self._key_names, *names, *weight] or rows.names[:1])
         groups, occurring = Domain({}), None
+        self._check_totals()
         if self._finds_keys:
-            self._check_totals()
             occurring, numbers = self._sum_occurring(rows, names, summed, step)
             encode, n_cells = occurring.encode, occurring.size
         else:
             keys = rows.select(self._key_names).table
             domain = declared_domain(keys, self.keys if keys.names else {}, "keys")
-            groups = self._make_groups(domain)
+            groups = append_totals(domain) if self.totals else domain
             # Keys that a table cannot contain raise an error before the charge.
             make_label_decoders(groups, self._library)
             (sums,) = sum_by_cells(
@@ -632,7 +633,7 @@ class DPGroupBy(WeightedStatistic):
             encode, n_cells = partial(encode_cells, domain=domain), domain.size
         excluded, released = None, budget
         if rows.rows_by_person is not None:
-            excluded = sum_excluded(rows.rows_by_person, budget.rows)
+            excluded = sum_excluded(rows.rows_by_person, budget.rows_per_person)
             budget *= EXCLUSION_PARTS.groups
         part = self._find_part_of_quantiles(numbers.shape[1], len(names))
         noises: tuple[Noise, ...] = ()
@@ -643,7 +644,9 @@ class DPGroupBy(WeightedStatistic):
             counted = "counts and sums" if is_summed else "counts"
             mechanisms.append(f"{noises[0].name} on {counted} of groups")
         if delta:
-            threshold = find_threshold(noises[0], budget.rows, 1, delta, step=step)
+            threshold = find_threshold(
+                noises[0], budget.rows_per_person, 1, delta, step=step
+            )
             reach = threshold * step
             counts = "with counts " if is_summed else ""
             mechanisms[0] += f" {counts}that reach {threshold * (max_weight or 1):.12g}"
@@ -756,23 +759,6 @@ class DPGroupBy(WeightedStatistic):
             )
         if self.totals and self.by is None:
             raise ValueError("`totals` requires keys in `by`, got by=None.")
-
-    def _make_groups(self, domain: Domain) -> Domain:
-        """Return the keys of groups: with totals, texts and the name of a total."""
-        self._check_totals()
-        if not self.totals:
-            return domain
-        keys = {}
-        for name in domain.columns:
-            labels = domain[name].labels
-            if TOTAL in labels:
-                raise ValueError(
-                    f"`keys` of column {name!r} must not contain {TOTAL!r} with "
-                    "`totals=True`. Rename this value."
-                )
-            texts = [None if label is None else str(label) for label in labels]
-            keys[name] = [*texts, TOTAL]
-        return Domain(keys)
 
     def _release(self, plan: Plan[GroupNumbers], source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""

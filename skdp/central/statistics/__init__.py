@@ -2,10 +2,10 @@
 
 from skdp.central.statistics._batches import Batches as Batches
 from skdp.central.statistics._batches import append_weights as append_weights
-from skdp.central.statistics._batches import count_persons as count_persons
 from skdp.central.statistics._batches import find_missing as find_missing
 from skdp.central.statistics._batches import limit_persons as limit_persons
 from skdp.central.statistics._batches import read_persons as read_persons
+from skdp.central.statistics._batches import read_private_rows as read_private_rows
 from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
 from skdp.central.statistics._batches import split_persons as split_persons

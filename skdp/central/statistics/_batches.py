@@ -15,11 +15,11 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from skdp._arrays import ColumnLike, ColumnName, Indices, Integers, Mask, TableLike
-from skdp.base import check_same_order, name_declared, to_single_column
+from skdp.base import check_same_order, draw_seed, name_declared, to_single_column
 from skdp.central.statistics._calibrated_noise import warn_user
 from skdp.central.statistics._times import convert_times
 from skdp.domain import Categories
-from skdp.readers import LargeTable, ValueCounts
+from skdp.readers import LargeTable, ValueCounts, open_large
 from skdp.tables import (
     ColumnError,
     Table,
@@ -290,6 +290,38 @@ def _count_persons(table: Table) -> list[Counter[Any]]:
 def _count_missing(table: Table) -> list[Integers]:
     """Count the missing values of the single column of a table."""
     return [np.array([find_missing(table.columns[0]).sum()], np.int64)]
+
+
+def read_private_rows(
+    X: TableLike,
+    person: ColumnLike | ColumnName | None,
+    max_rows: int,
+    random_state: int | None,
+    read: Callable[..., Table],
+    *,
+    counts_persons: bool = False,
+) -> Batches:
+    """Read a table by `read`, with at most `max_rows` rows of each person, which are independent of the noise.
+
+    `counts_persons` also counts the rows of each person in an engine.
+    """
+    large = open_large(X)
+    if large is None:
+        X, person = split_persons(X, person)
+        table = read(X, large=None)
+        if person is None:
+            return Batches(table)
+        persons = read_persons(person, table)
+        rng = np.random.default_rng(draw_seed(random_state))
+        table = table.take(np.flatnonzero(rows_within(persons, max_rows, rng)))
+        return Batches(table, rows_by_person=np.bincount(persons))
+    columns, counts, whole = large.template, None, large
+    if person is not None:
+        rng = np.random.default_rng(draw_seed(random_state))
+        large, columns = limit_persons(large, person, max_rows, rng)
+        if counts_persons:
+            counts = count_persons(whole, person)
+    return Batches(read(columns, large=large), large, rows_by_person=counts)
 
 
 def without_column(sample: Any, name: object, parameter: str) -> tuple[Any, Any]:

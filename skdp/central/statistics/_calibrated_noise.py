@@ -55,9 +55,9 @@ class Noise:
     dimension: int = 1
 
     @classmethod
-    def gaussian(cls, mu_squared: Fraction, l2_squared: int = 1) -> Noise:
-        """Return Gaussian noise for integers with a sensitivity in squared L2 norm."""
-        return cls(True, mu_squared, l2_squared)
+    def gaussian(cls, budget: PrivacyBudget, l2_squared: int = 1) -> Noise:
+        """Return Gaussian noise for integers with this sensitivity to one row in squared L2 norm."""
+        return cls(True, budget.mu_squared, budget.rows_per_person**2 * l2_squared)
 
     @classmethod
     def from_budget(
@@ -84,8 +84,10 @@ class Noise:
         sensitivity to one row.
         """
         if budget.kind == "epsilon":
-            return cls(False, budget.amount, budget.rows * sensitivity, dimension)
-        return cls.gaussian(budget.mu_squared, budget.rows**2 * l2_squared)
+            return cls(
+                False, budget.amount, budget.rows_per_person * sensitivity, dimension
+            )
+        return cls.gaussian(budget, l2_squared)
 
     @property
     def name(self) -> str:
@@ -204,7 +206,7 @@ def choose(
     # At the same epsilon, the expected error of permute-and-flip is at most the error
     # of the exponential mechanism. But the losses of the latter are in an interval of
     # length epsilon, so for a budget in rho or mu it may have about twice the epsilon.
-    sensitivity *= budget.rows
+    sensitivity *= budget.rows_per_person
     if budget.kind == "epsilon":
         return permute_and_flip(source, scores, budget.amount / sensitivity)
     return exponential_mechanism(source, scores, budget.choice / sensitivity)

@@ -131,7 +131,9 @@ def plan_categories(
         spent = choose_noise(spent, delta / 2, len(names))
     noise = Noise.from_budget(spent, len(names), len(names))
     threshold_delta = delta / 2 if noise.is_gaussian else delta
-    threshold = find_threshold(noise, budget.rows, len(names), threshold_delta)
+    threshold = find_threshold(
+        noise, budget.rows_per_person, len(names), threshold_delta
+    )
     return CategorySearch(
         tuple(names),
         noise,

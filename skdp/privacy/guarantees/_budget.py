@@ -332,8 +332,8 @@ class PrivacyBudget:
     # The parameter `epsilon`, if it is a Rho or Mu.
     given: Rho | Mu | None = None
     # Largest number of rows of one person, to which the noise is proportional. It is a factor of
-    # the sensitivity in `Noise.from_budget`, and a divisor of mu in `of_a_row`.
-    rows: int = 1
+    # the sensitivity in `Noise`.
+    rows_per_person: int = 1
     # True for a guarantee for all rows of a person, False for a number of rows.
     by_person: bool = False
 
@@ -350,11 +350,6 @@ class PrivacyBudget:
         if self.kind == "epsilon":
             return Fraction(0)
         return 2 * self.amount if self.kind == "rho" else self.amount
-
-    @property
-    def of_a_row(self) -> PrivacyBudget:
-        """The budget for a single row, in mu: mu / r, because the losses of r rows of a person add up."""
-        return PrivacyBudget("mu", self.mu_squared / self.rows**2)
 
     @property
     def pure(self) -> Fraction:
@@ -379,7 +374,7 @@ class PrivacyBudget:
     def unit(self) -> dict[str, Any]:
         """The fields `unit` and `max_rows_per_person` of a guarantee."""
         unit = "person" if self.by_person else "record"
-        return {"unit": unit, "max_rows_per_person": self.rows}
+        return {"unit": unit, "max_rows_per_person": self.rows_per_person}
 
     def loss(self, delta: Fraction = Fraction(0)) -> Loss:
         """Return the loss of a mechanism that is known by its epsilon and delta only."""

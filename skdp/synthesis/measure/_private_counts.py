@@ -155,7 +155,7 @@ class NoiseSource:
     def choice_error(self, fraction: Fraction, n_scores: int) -> float:
         """Bound the expected distance of a chosen score from the best one, with a fraction of the budget."""
         # Weights are e**(rate * score): see `skdp.randomness.exponential_mechanism`.
-        rate = (self._budget * fraction).choice / (2 * self._budget.rows)
+        rate = (self._budget * fraction).choice / (2 * self._budget.rows_per_person)
         return math.log(n_scores) / float(rate)
 
     def choose(self, scores: Integers, fraction: Fraction, difference: int = 2) -> int:

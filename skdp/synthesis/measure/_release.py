@@ -48,7 +48,7 @@ def plan_release(
         _check_texts(texts, budget, delta)
     # The threshold of counts of texts has one half of delta.
     noise_budget = _choose_noise_budget(budget, delta / 2 if texts else delta, rows)
-    rest = replace(noise_budget, rows=n_changed * rows)
+    rest = replace(noise_budget, rows_per_person=n_changed * rows)
     categories = None
     if texts:
         part = SEARCH_PART * Fraction(len(texts), len(names))
@@ -89,7 +89,7 @@ def _choose_noise_budget(
             "`epsilon` or `delta` is too small: the noise would exceed "
             f"{MAX_STD_ERROR:g} records per row of a person."
         )
-    return PrivacyBudget(kind, amount, rows=rows)
+    return PrivacyBudget(kind, amount, rows_per_person=rows)
 
 
 def _check_texts(
