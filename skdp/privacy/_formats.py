@@ -19,7 +19,9 @@ from skdp.exact import round_up
 from skdp.randomness import check_type
 
 
-def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
+def check_epsilon(
+    value: object, *, name: str = "epsilon", zero: bool = False
+) -> Fraction:
     """Check a privacy loss, > 0 or with `zero` >= 0, and return it as an exact fraction."""
     sign = ">= 0" if zero else "> 0"
     exact = _to_fraction(value, name, f"a finite number {sign}")
@@ -28,7 +30,7 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
     return exact
 
 
-def check_delta(value: Any) -> Fraction:
+def check_delta(value: object) -> Fraction:
     """Check the parameter `delta`, a failure probability, and return it as an exact fraction."""
     exact = _to_fraction(value, "delta", "a number in [0, 1)")
     if exact is None or not 0 <= exact < 1:
@@ -36,7 +38,7 @@ def check_delta(value: Any) -> Fraction:
     return exact
 
 
-def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Check that a value is one of some strings."""
     if not isinstance(value, str) or value not in choices:
         expected = ", ".join(map(repr, choices))
@@ -45,13 +47,13 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 
 # A fraction may be in the range although the next larger float is not. So the next two
 # functions check the rounded number too.
-def check_loss(value: Any, name: str) -> float:
+def check_loss(value: object, name: str) -> float:
     """Check a privacy loss, which may be 0, and round it up to a float."""
     rounded = round_up(check_epsilon(value, name=name, zero=True))
     return float(check_epsilon(rounded, name=name, zero=True))
 
 
-def check_failure(value: Any) -> float:
+def check_failure(value: object) -> float:
     """Check a failure probability and round it up to a float."""
     return float(check_delta(round_up(check_delta(value))))
 
@@ -165,7 +167,7 @@ class JsonRecord(ABC):
 
 
 def parse_record(
-    text: Any, record_format: str, names: Collection[str]
+    text: str, record_format: str, names: Collection[str]
 ) -> dict[str, Any]:
     """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them."""
     check_type("text", text, str, "a str")
@@ -183,7 +185,7 @@ def parse_record(
     return {name: content[name] for name in names}
 
 
-def check_fields(content: Any, names: Collection[str], where: str) -> None:
+def check_fields(content: object, names: Collection[str], where: str) -> None:
     """Check that a JSON object has exactly the given fields; `where` is the subject of errors."""
     if not isinstance(content, dict) or content.keys() != set(names):
         # The names of other fields may be data of the user.
@@ -195,7 +197,7 @@ def check_fields(content: Any, names: Collection[str], where: str) -> None:
         )
 
 
-def write_name(name: Any) -> Any:
+def write_name(name: object) -> Any:
     """Convert a column name to types of JSON; names of other types become text."""
     try:
         return value_to_json(name)
@@ -209,7 +211,7 @@ def format_name(name: Any) -> str:
     return "missing" if is_missing else format_text(name)
 
 
-def format_text(text: Any) -> str:
+def format_text(text: object) -> str:
     """Return a string with lone surrogates replaced, because they cannot be encoded."""
     return str(text).encode(errors="replace").decode()
 

@@ -550,7 +550,9 @@ class PrivacyGuarantee(JsonRecord):
         return f"{neighbors}{possessive} values of: {columns}"
 
 
-def _format_facts(facts: Any) -> tuple[tuple[str, str], ...]:
+def _format_facts(
+    facts: Mapping[str, Any] | tuple[tuple[str, str], ...],
+) -> tuple[tuple[str, str], ...]:
     """Return the facts of a mapping as pairs of text, without empty ones."""
     pairs = []
     for name, fact in dict(facts).items():

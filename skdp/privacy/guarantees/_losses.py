@@ -40,7 +40,7 @@ class Loss(ABC):
         count = check_size(self.count, min_val=1, max_val=1 << 40, name="count")
         self._set(count=count)
 
-    def _set(self, **numbers: Any) -> None:
+    def _set(self, **numbers: object) -> None:
         """Set attributes of the frozen dataclass in `__post_init__`."""
         for name, number in numbers.items():
             object.__setattr__(self, name, number)
@@ -265,7 +265,7 @@ def parse_loss(content: Any) -> Loss:
     return loss_class(**{name: content[name] for name in names[1:]})
 
 
-def check_losses(losses: Any) -> tuple[Loss, ...]:
+def check_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Check that losses are instances of the classes of this module, and return them as a tuple."""
     checked = tuple(losses)
     for loss in checked:

@@ -38,7 +38,7 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from skdp._json import MAX_FILE_BYTES, check_version, value_from_json
 from skdp.exact import round_up
@@ -66,6 +66,12 @@ from skdp.privacy.guarantees._losses import (
     gaussian_loss,
     pure_mu,
 )
+
+if TYPE_CHECKING:  # an optional package
+    import psycopg
+
+# Connection to the database of a ledger.
+Database: TypeAlias = "sqlite3.Connection | psycopg.Connection"
 
 # An exact sum of privacy losses; infinite if a release has no finite loss of this measure.
 Total = Fraction | float
@@ -450,7 +456,7 @@ class Book(ABC):
     @abstractmethod
     def _transaction(
         self, *, writes: bool = False, create: bool = False
-    ) -> AbstractContextManager[Any]:
+    ) -> AbstractContextManager[Database]:
         """Connect for a transaction, which an error rolls back.
 
         With `writes`, charges of other processes wait until it ends. With `create`, tables
@@ -458,7 +464,7 @@ class Book(ABC):
         """
 
     @abstractmethod
-    def _has_tables(self, database: Any) -> bool:
+    def _has_tables(self, database: Database) -> bool:
         """Check if the database has the tables of a ledger."""
 
     def close(self, message: str) -> None:
@@ -495,7 +501,7 @@ class Book(ABC):
             )
         return account
 
-    def _read_time(self, database: Any) -> datetime:
+    def _read_time(self, database: Database) -> datetime:
         """Return the time in UTC."""
         return datetime.now(UTC)
 
@@ -508,14 +514,14 @@ class Book(ABC):
             f"(number {self._key}, time TEXT, what TEXT, guarantee TEXT)",
         ]
 
-    def _create_tables(self, database: Any, budget: Account) -> None:
+    def _create_tables(self, database: Database, budget: Account) -> None:
         """Create the tables of a ledger."""
         for statement in self._list_tables():
             database.execute(statement)
         database.execute(f"INSERT INTO {self._account} DEFAULT VALUES")
         self._write_account(database, budget)
 
-    def _load(self, database: Any, row_lock: str = "") -> Account:
+    def _load(self, database: Database, row_lock: str = "") -> Account:
         """Return the budget and the sums of all charges; `row_lock` is SQL that locks them in this transaction."""
         rows = database.execute(f"SELECT * FROM {self._account}{row_lock}").fetchall()
         try:
@@ -533,7 +539,7 @@ class Book(ABC):
             raise self._damaged("a sum of its charges is negative")
         return account
 
-    def _load_charges(self, database: Any) -> Charges:
+    def _load_charges(self, database: Database) -> Charges:
         """Return all charges in order."""
         rows = database.execute(
             f"SELECT what, guarantee, time FROM {self._charge} ORDER BY number"
@@ -577,7 +583,7 @@ class Book(ABC):
                 "path for a new ledger."
             )
 
-    def _write_account(self, database: Any, account: Account) -> None:
+    def _write_account(self, database: Database, account: Account) -> None:
         """Replace the budget and the sums."""
         names = ["budget", *MEASURES]
         values = ", ".join(f"{name} = {self._parameter}" for name in names)
@@ -630,11 +636,11 @@ class FileBook(Book):
         message = self._closed_message or message
         return vars(self) | {"_memory": None, "_closed_message": message}
 
-    def _has_tables(self, database: Any) -> bool:
+    def _has_tables(self, database: Database) -> bool:
         """Check if the database has tables."""
         return bool(_list_schema(database))
 
-    def _load(self, database: Any, row_lock: str = "") -> Account:
+    def _load(self, database: Database, row_lock: str = "") -> Account:
         """Return the budget and the sums of all charges; reject views, triggers and tables of another program."""
         # Reading a view or a computed column executes the code of the file.
         if _list_schema(database) != self._list_tables():
@@ -705,7 +711,7 @@ def _connect(address: str) -> sqlite3.Connection:
     return database
 
 
-def _list_schema(database: Any) -> list[str]:
+def _list_schema(database: Database) -> list[str]:
     """Return the statements of all tables, views, triggers and indexes of a file, without statistics of SQLite."""
     query = "SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
     return sorted(str(sql) for (sql,) in database.execute(query))

@@ -12,7 +12,7 @@ from skdp.privacy.guarantees._budget import parse_budget
 from skdp.privacy.ledger._book import Account, round_down
 
 
-def find_private_steps(estimator: Any) -> dict[str, Any]:
+def find_private_steps(estimator: object) -> dict[str, Any]:
     """Return the steps with the parameters `epsilon` and `ledger`, by the prefix of their parameters."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise TypeError(
@@ -28,7 +28,7 @@ def find_private_steps(estimator: Any) -> dict[str, Any]:
     }
 
 
-def divide_epsilon(steps: Mapping[str, Any], total: Any) -> dict[str, Any]:
+def divide_epsilon(steps: Mapping[str, Any], total: object) -> dict[str, Any]:
     """Return the epsilons of steps that share a total, in proportion to their own epsilons.
 
     `total` is a number, Rho or Mu, and so are its parts.

@@ -386,7 +386,7 @@ class PrivacyLedger:
         vars(ledger).update(vars(self) | {"_title": title})
         return ledger
 
-    def split(self, estimator: Any, *, n_fits: int = 1) -> dict[str, Any]:
+    def split(self, estimator: object, *, n_fits: int = 1) -> dict[str, Any]:
         """Divide the remaining budget among the private steps of a pipeline, as parameters for its `set_params`.
 
         Parameters
@@ -541,7 +541,7 @@ class PrivacyLedger:
         return self
 
 
-def _is_free(step: Any) -> bool:
+def _is_free(step: object) -> bool:
     """Return True if `fit` of a step uses no budget, such as with declared categories."""
     if not hasattr(step, "_planned_guarantee"):
         raise ValueError(
@@ -594,7 +594,7 @@ def _list_amounts(
     return amounts | {"mu": amounts.get("mu_squared", math.nan) ** 0.5}
 
 
-def _check_release(guarantee: Any, title: Any) -> None:
+def _check_release(guarantee: object, title: object) -> None:
     """Check the types of the arguments of a charge."""
     expected = (
         "a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an estimator's guarantee_"

@@ -10,7 +10,14 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from skdp.privacy.ledger._book import MISSING, TIMEOUT_SECONDS, Account, Book, lock
+from skdp.privacy.ledger._book import (
+    MISSING,
+    TIMEOUT_SECONDS,
+    Account,
+    Book,
+    Database,
+    lock,
+)
 
 # Beginnings of the addresses of PostgreSQL.
 SCHEMES = ("postgresql://", "postgres://")
@@ -135,13 +142,13 @@ class ServerBook(Book):
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_connection": None, "_secrets": {}}
 
-    def _has_tables(self, database: Any) -> bool:
+    def _has_tables(self, database: Database) -> bool:
         """Check if the schema has the tables of a ledger."""
         database.execute(_CREATE_LOCK)
         query = "SELECT to_regclass(%s) IS NOT NULL"
         return database.execute(query, (self._account,)).fetchone()[0]
 
-    def _read_time(self, database: Any) -> datetime:
+    def _read_time(self, database: Database) -> datetime:
         """Return the time of the server, because the clocks of clients differ."""
         # A number, because dates are written in the style of the database.
         command = "SELECT extract(epoch FROM clock_timestamp())"
@@ -179,7 +186,7 @@ class ServerBook(Book):
                     f"The ledger {self.address} cannot be used: {reason}."
                 ) from None
 
-    def _select_schema(self, database: Any) -> None:
+    def _select_schema(self, database: Database) -> None:
         """Use the tables of the first schema of the search path, and of no other."""
         schema, has_schema = database.execute(_SELECT_SCHEMA).fetchone()
         if not (schema and has_schema):

@@ -415,7 +415,7 @@ def _find_versions() -> dict[str, str]:
     return versions | {"python": platform.python_version()}
 
 
-def _format_field(value: Any) -> str:
+def _format_field(value: object) -> str:
     """Return a field of the record as text: the items of a list as lines, and a mapping as pairs."""
     if isinstance(value, list):
         return "".join(f"\n-{_format_field(x)}" for x in value)

@@ -67,8 +67,8 @@ _IF_FIXED = (
 
 
 def privacy_statement(
-    estimator: Any,
-    X: Any = None,
+    estimator: object,
+    X: object = None,
     *,
     trusted: Sequence[type] = (),
     title: str = "",
@@ -226,7 +226,7 @@ def _list_budgets(estimators: Iterable[Any]) -> tuple[dict[str, Any], ...]:
     return tuple(ledgers.values())
 
 
-def _check_estimators(estimator: Any) -> list[Any]:
+def _check_estimators(estimator: object) -> list[Any]:
     """Check an estimator, or a list of estimators, and return a list of estimators."""
     estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
     if not estimators:
@@ -242,10 +242,9 @@ def _check_estimators(estimator: Any) -> list[Any]:
                 "budget of its own."
             )
         if not is_estimator(part) and not is_design(part):
-            is_class = isinstance(part, type)
-            description = (
-                f"the class {part.__name__}" if is_class else type(part).__name__
-            )
+            description = type(part).__name__
+            if isinstance(part, type):
+                description = f"the class {part.__name__}"
             raise TypeError(
                 f"`estimator` must be an estimator, got {description}. For reports, "
                 "pass the result of skdp.read_protocol, or use skdp statement FILE."
@@ -254,7 +253,7 @@ def _check_estimators(estimator: Any) -> list[Any]:
 
 
 def _find_columns(
-    estimator: Any, names_of_X: tuple[Any, ...] | None
+    estimator: object, names_of_X: tuple[Any, ...] | None
 ) -> tuple[Any, ...]:
     """Return the columns that an estimator was fitted on, otherwise the columns of X."""
     fitted = fitted_names(estimator)

@@ -25,20 +25,20 @@ _TARGET_ATTRIBUTES = ("predict", "refit", "scoring", "cv")
 Protects = Literal[True, False, "fit"]
 
 
-def find_library(estimator: Any) -> str | None:
+def find_library(estimator: object) -> str | None:
     """Return the library that defines the class of an estimator; None for unknown libraries."""
     # A subclass of a known class in another module is unknown too.
     library = type(estimator).__module__.partition(".")[0]
     return library if library in _KNOWN_LIBRARIES else None
 
 
-def is_a(estimator: Any, *names: str) -> bool:
+def is_a(estimator: object, *names: str) -> bool:
     """Check if an estimator has one of the named classes of scikit-learn or imbalanced-learn."""
     is_known = find_library(estimator) in ("sklearn", "imblearn")
     return is_known and type(estimator).__name__ in names
 
 
-def is_estimator(value: Any) -> bool:
+def is_estimator(value: object) -> bool:
     """Check if an object is an estimator or a resampler, and not a class."""
     if isinstance(value, type):
         return False
@@ -48,12 +48,12 @@ def is_estimator(value: Any) -> bool:
     return any(callable(getattr(owner, name, None)) for name in methods)
 
 
-def is_design(value: Any) -> bool:
+def is_design(value: object) -> bool:
     """Check if an object is a design of answers that people randomize themselves."""
     return find_library(value) == "skdp" and type(value).__name__ == "ReportDesign"
 
 
-def list_parts(estimator: Any) -> list[Any]:
+def list_parts(estimator: object) -> list[Any]:
     """Return the fitted estimators in the attributes of an estimator, otherwise the estimators in its parameters."""
     # A fitted meta-estimator fits clones, so the estimators in its parameters are not used.
     # Parts are collected by identity, because some occur in several attributes.
@@ -67,7 +67,7 @@ def list_parts(estimator: Any) -> list[Any]:
     return list(parts.values())
 
 
-def _find_estimators(value: Any) -> Iterator[Any]:
+def _find_estimators(value: object) -> Iterator[Any]:
     """Yield the estimators in nested lists, tuples and dicts."""
     if is_estimator(value):
         yield value
@@ -76,14 +76,14 @@ def _find_estimators(value: Any) -> Iterator[Any]:
             yield from _find_estimators(item)
 
 
-def iterate_parts(estimator: Any) -> Iterator[Any]:
+def iterate_parts(estimator: object) -> Iterator[Any]:
     """Yield an estimator and, recursively, all its parts."""
     yield estimator
     for part in list_parts(estimator):
         yield from iterate_parts(part)
 
 
-def is_fitted(estimator: Any) -> bool:
+def is_fitted(estimator: object) -> bool:
     """Check if an estimator, or one of its parts, has an attribute that `fit` sets."""
     # scikit-learn's `check_is_fitted` is always True for stateless estimators.
     return any(
@@ -94,12 +94,12 @@ def is_fitted(estimator: Any) -> bool:
     )
 
 
-def libraries_of(estimator: Any) -> set[str | None]:
+def libraries_of(estimator: object) -> set[str | None]:
     """Return the libraries that define an estimator and all its parts; None for unknown libraries."""
     return set(map(find_library, iterate_parts(estimator)))
 
 
-def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
+def is_trusted(estimator: object, trusted: tuple[type, ...]) -> bool:
     """Check if an estimator has a guarantee, which a class of skdp or of `trusted` states."""
     if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
         return False
@@ -111,7 +111,7 @@ def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
     return is_known and all(is_trusted(part, trusted) for part in list_parts(estimator))
 
 
-def has_earlier_fit(estimator: Any) -> bool:
+def has_earlier_fit(estimator: object) -> bool:
     """Check if a part of an estimator was fitted elsewhere before, possibly on true values."""
     return any(
         is_a(part, "FrozenEstimator")
@@ -121,7 +121,7 @@ def has_earlier_fit(estimator: Any) -> bool:
     )
 
 
-def is_permanent(estimator: Any) -> bool:
+def is_permanent(estimator: object) -> bool:
     """Check if an estimator, or one of its parts, makes permanent reports with a secret key."""
     return any(
         getattr(part, "memoize", False) or getattr(part, "secret_key", None)
@@ -144,7 +144,7 @@ def learns_nothing(estimator: Any) -> bool:
     return is_a(estimator, *_STATELESS)
 
 
-def learns_target(estimator: Any) -> bool:
+def learns_target(estimator: object) -> bool:
     """Check if an estimator learns from the target."""
     # Estimators of other libraries may learn from the target. Estimators of skdp learn from
     # the true target with a guarantee only, or through their parts.
@@ -171,7 +171,7 @@ def has_own_column_function(transformer: Any) -> bool:
     )
 
 
-def has_private_parts(estimator: Any) -> bool:
+def has_private_parts(estimator: object) -> bool:
     """Check if an estimator has parts of skdp, or parts that are not known."""
     return any(
         find_library(part) == "skdp" or has_private_parts(part)
@@ -179,7 +179,7 @@ def has_private_parts(estimator: Any) -> bool:
     )
 
 
-def list_domains(estimator: Any) -> tuple[Any, ...]:
+def list_domains(estimator: object) -> tuple[Any, ...]:
     """Return the releases of the discovered domains in an estimator and its parts.
 
     A discovered domain was computed from private data, so its guarantee is a part of
@@ -202,7 +202,7 @@ def list_releases(declared: Any) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(releases))
 
 
-def find_inferred(estimator: Any) -> list[Any]:
+def find_inferred(estimator: object) -> list[Any]:
     """Return the columns whose categories `fit` inferred from the data.
 
     The list contains None if an unfitted part may infer categories of unknown columns.
@@ -219,7 +219,7 @@ def find_inferred(estimator: Any) -> list[Any]:
     return columns
 
 
-def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
+def planned_guarantee(estimator: object) -> PrivacyGuarantee | None:
     """Return the guarantee that an unfitted estimator will have at most; None if it depends on the data."""
     if hasattr(estimator, "_planned_guarantee"):
         return estimator._planned_guarantee()
@@ -266,7 +266,7 @@ def column_names_of(X: Any) -> tuple[Any, ...] | None:
     raise TypeError(f"X must be a DataFrame or a 2D array, got {type(X).__name__}.")
 
 
-def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
+def find_protection(estimator: object, guarantee: PrivacyGuarantee) -> Protects:
     """Return the protection of the rows that an estimator with a guarantee returns.
 
     True if all returned rows are private, "fit" if only the output of `fit_transform`

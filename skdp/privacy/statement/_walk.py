@@ -208,7 +208,7 @@ class PrivateStep:
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: object,
         guarantee: PrivacyGuarantee,
         flow: Flow,
         columns: Iterable[Any],
@@ -378,7 +378,7 @@ class Walk:
         # and may keep the table, so they are not followed.
         return self._visit_plain(estimator, flow, step)
 
-    def _visit_part(self, part: Any, flow: Flow, path: str, name: str) -> Flow:
+    def _visit_part(self, part: object, flow: Flow, path: str, name: str) -> Flow:
         """Visit the step `name` of a pipeline, union or column transformer."""
         if _steps.passes_columns(part):
             return flow
@@ -441,7 +441,7 @@ class Walk:
             self.notes["unknown_plan"][step] = None
         return planned
 
-    def _visit_plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
+    def _visit_plain(self, estimator: object, flow: Flow, step: str) -> Flow:
         """Visit an estimator without a guarantee, which may learn true values, and return the flow after it.
 
         Raw columns, which no earlier step has protected, are exposed by such an
@@ -591,7 +591,7 @@ class Walk:
 
 
 def _select_columns(
-    estimator: Any, flow: Flow, name: str, selected: Any
+    estimator: object, flow: Flow, name: str, selected: object
 ) -> tuple[Any, ...] | None:
     """Return the columns of X that the part `name` of a column transformer gets; None if not known.
 
@@ -611,7 +611,7 @@ def _select_columns(
     return None
 
 
-def _find_reuse(estimator: Any, guarantee: PrivacyGuarantee) -> str:
+def _find_reuse(estimator: object, guarantee: PrivacyGuarantee) -> str:
     """Return the name of the note about the privacy loss of further rows."""
     if _steps.is_design(estimator):
         return "answers"
@@ -621,7 +621,7 @@ def _find_reuse(estimator: Any, guarantee: PrivacyGuarantee) -> str:
 
 
 def _find_targets(
-    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, names: Sequence[Any]
+    estimator: object, guarantee: PrivacyGuarantee, flow: Flow, names: Sequence[Any]
 ) -> list[Any]:
     """Return the names in the scope of a guarantee that are targets, because they are not in `names`, the columns."""
     # Before fit, the scope has names of parameters.
