@@ -368,7 +368,7 @@ class WordCoder:
         return numbers[is_valid], tails[is_valid].astype(np.uint8)
 
 
-def _check_alphabet(alphabet: Any) -> None:
+def _check_alphabet(alphabet: str) -> None:
     """Check that an alphabet is a string of distinct characters."""
     check_type("alphabet", alphabet, str, "None or a str")
     n_characters = len({*alphabet})

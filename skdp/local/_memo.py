@@ -63,7 +63,7 @@ class SecretKey(bytes):
     __str__ = __repr__
 
 
-def check_key(key: Any) -> bytes | None:
+def check_key(key: bytes | None) -> bytes | None:
     """Check that a secret key is None, or bytes of sufficient length."""
     check_type("secret_key", key, bytes | None, "None or bytes")
     if key is None:
@@ -305,7 +305,7 @@ class PermanentDraws:
         return digests[:, :PSEUDONYM_BYTES]
 
 
-def check_memo(memoize: object, secret_key: object) -> None:
+def check_memo(memoize: object, secret_key: bytes | None) -> None:
     """Check that there is a secret key if and only if reports are permanent (`memoize`)."""
     check_flag("memoize", memoize)
     check_key(secret_key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Integers, Mask, TableLike
+from skdp._arrays import ColumnName, Floats, Indices, Integers, Mask, TableLike
 from skdp.base import (
     NORMAL,
     Bounds,
@@ -53,7 +53,7 @@ MECHANISMS: dict[str, Any] = {
 
 
 def make_mechanism(
-    mechanism: Any, epsilon: Fraction, grid_size: int = 1024
+    mechanism: str | Iterable[Sequence[int]], epsilon: Fraction, grid_size: int = 1024
 ) -> NumericMechanism:
     """Make a numeric mechanism from its name, or from the outcomes of an optimal mechanism."""
     if not isinstance(mechanism, str):
@@ -65,7 +65,7 @@ def make_mechanism(
 class NumberField(Field):
     """Column of numbers, which a mechanism reports on a grid between public bounds."""
 
-    name: Any
+    name: ColumnName
     bounds: tuple[float, float]
     mechanism: NumericMechanism
     # The epsilon of the column, which `epsilon` does not exceed.

@@ -229,7 +229,7 @@ class OracleEncoder(CategoryTransformer):
         self.oracles_ = protocol.oracles
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        attributes: Any = super()._get_fitted_attr_html(doc_link)
+        attributes = super()._get_fitted_attr_html(doc_link)
         if "categories_" in attributes:
             # Display the values as `domain_` does, which hides values that were inferred
             # from the data.

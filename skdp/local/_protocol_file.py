@@ -175,7 +175,7 @@ def transformer_from_text(text: str, base_class: type[Any]) -> Any:
 
 def _parse_protocol(text: str) -> dict[str, Any]:
     """Parse the JSON of a protocol, and check its format, version and the types of the required entries."""
-    content: Any = parse_json(text, "A protocol")
+    content = parse_json(text, "A protocol")
     if isinstance(content, dict) and content.get("format") == _FORMAT:
         check_version(content.get("version"), _VERSION, "The protocol")
     is_protocol = (

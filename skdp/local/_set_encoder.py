@@ -221,7 +221,7 @@ class SetValuedEncoder(CategoryTransformer):
         reports: TableLike,
         statistic: str,
         sample_weight: ColumnLike | None = None,
-        **options: Any,
+        **options: object,
     ) -> pd.DataFrame:
         """Estimate counts or frequencies; with weights, `statistic` must be "frequency"."""
         check_choice("postprocess", options["postprocess"], get_args(SetPostprocess))
@@ -257,11 +257,15 @@ def make_lists_domain(table: Table, categories: object) -> Domain:
     return domain
 
 
-def check_max_sizes(max_size: Any, domain: Domain) -> dict[Any, int]:
+def check_max_sizes(
+    max_size: int | Mapping[Any, int], domain: Domain
+) -> dict[Any, int]:
     """Return the maximum number of reported values by column, at most the declared values."""
-    by_column = max_size
-    if not isinstance(max_size, Mapping):
-        by_column = dict.fromkeys(domain.columns, max_size)
+    by_column = (
+        max_size
+        if isinstance(max_size, Mapping)
+        else dict.fromkeys(domain.columns, max_size)
+    )
     if set(by_column) != set(domain.columns):
         raise ValueError(
             f"`max_size` must have the columns {list(domain.columns)}, got "

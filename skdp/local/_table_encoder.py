@@ -293,7 +293,7 @@ def check_weights(weights: object, names: Sequence[Any]) -> dict[Any, float]:
     return checked
 
 
-def check_bounds(bounds: Any) -> dict[Any, Any]:
+def check_bounds(bounds: Mapping[Any, Any] | None) -> dict[Any, Any]:
     """Check a mapping of column name to bounds, and return it; None is an empty mapping."""
     expected = "a mapping of column name to (low, high)"
     check_type("bounds", bounds, Mapping | None, expected)
@@ -554,7 +554,7 @@ class LocalTableEncoder(CategoryTransformer):
 
     def _declared_names(self) -> Sequence[Any]:
         """Return the columns that `categories` declares."""
-        categories: Any = self.categories
+        categories = self.categories
         return tuple(categories) if isinstance(categories, Mapping) else ()
 
     def _declared_domain(self) -> Domain:

@@ -175,7 +175,7 @@ class ReportTally:
             If the text is not a tally of this version, has counts that are impossible in
             its protocol, or has more than 2**24 characters.
         """
-        content: Any = parse_json(text, "A tally")
+        content = parse_json(text, "A tally")
         found = content.get("format") if isinstance(content, dict) else None
         if later := re.fullmatch(r"skdp tally, version (\d{1,9})", str(found)):
             check_version(int(later[1]), 2, "The tally")

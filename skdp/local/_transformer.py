@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import ColumnLike, PathType, TableLike
@@ -77,14 +77,14 @@ class CallRandomness:
     # Names of nested parts of the call.
     prefix: tuple[Any, ...] = ()
 
-    def __call__(self, purpose: str, *columns: Any) -> ByteSource:
+    def __call__(self, purpose: str, *columns: object) -> ByteSource:
         # Return a source of random bytes for a purpose and columns; different arguments
         # have independent sources.
         return make_source(
             self.seed, self.owner, self.call, *self.prefix, purpose, *columns
         )
 
-    def part(self, *names: Any) -> CallRandomness:
+    def part(self, *names: object) -> CallRandomness:
         """Return the randomness of a named part of the call, whose sources are independent of other parts."""
         return replace(self, prefix=(*self.prefix, *names))
 
@@ -128,7 +128,7 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
     estimate_frequencies: Any
     estimate_mean: Any
 
-    epsilon: Any
+    epsilon: float
     ledger: PrivacyLedger | Any
     random_state: int | None
 
@@ -745,7 +745,7 @@ def warn_of_reports(texts: Sequence[str | None]) -> None:
 
 
 def check_input_names(
-    estimator: Any, columns: Sequence[Any], input_features: Any
+    estimator: BaseEstimator, columns: Sequence[Any], input_features: Any
 ) -> list[str]:
     """Return the names of the input columns, by default the columns of `fit`."""
     fitted_names = getattr(estimator, "feature_names_in_", None)

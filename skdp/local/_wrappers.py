@@ -176,7 +176,7 @@ class OnFitOnly(TransformerWrapper):
         return self
 
     def fit_transform(
-        self, X: TableLike, y: ColumnLike | None = None, **params: Any
+        self, X: TableLike, y: ColumnLike | None = None, **params: object
     ) -> Any:
         """Fit a clone of the transformer, and privatize the rows.
 
@@ -314,7 +314,7 @@ class PosteriorFeatures(TransformerWrapper):
     def __init__(self, encoder: ReportTransformer) -> None:
         self.encoder = encoder
 
-    def fit(self, X: TableLike, y: ColumnLike | None = None, **params: Any) -> Self:
+    def fit(self, X: TableLike, y: ColumnLike | None = None, **params: object) -> Self:
         """Privatize rows, and estimate the prior from their reports.
 
         Parameters
@@ -348,7 +348,7 @@ class PosteriorFeatures(TransformerWrapper):
         return self
 
     def fit_transform(
-        self, X: TableLike, y: ColumnLike | None = None, **params: Any
+        self, X: TableLike, y: ColumnLike | None = None, **params: object
     ) -> Any:
         """Privatize rows once, estimate the prior, and return their features.
 
@@ -376,7 +376,7 @@ class PosteriorFeatures(TransformerWrapper):
         reports = self._fit_encoder(X, y, self._route("fit_transform", params))
         return apply_set_output(self, self._compute_features(reports))
 
-    def transform(self, X: TableLike, **params: Any) -> Any:
+    def transform(self, X: TableLike, **params: object) -> Any:
         """Privatize rows, and return their features.
 
         Parameters

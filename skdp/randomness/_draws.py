@@ -41,7 +41,7 @@ def watch_draws(watcher: Watcher | None) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def notify_watcher(sampler: str, drawn: Drawn, **arguments: Any) -> Drawn:
+def notify_watcher(sampler: str, drawn: Drawn, **arguments: object) -> Drawn:
     """Return the values of a draw, which a watcher of an audit may record or replace.
 
     `sampler` is the name of the sampler, and `arguments` are its parameters for the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -712,7 +712,9 @@ def report_columns(design: ReportDesign) -> list[Any]:
     return [design.column] if design.group is None else [design.column, design.group]
 
 
-def require_columns(columns: Sequence[Any], present: Any, parameter: str) -> None:
+def require_columns(
+    columns: Sequence[Any], present: Collection[ColumnName], parameter: str
+) -> None:
     """Raise an error if a table does not have all columns of a design."""
     absent = [column for column in columns if column not in present]
     if absent:
@@ -762,15 +764,14 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
     return codes
 
 
-def _check_probability(name: str, probability: Any) -> None:
+def _check_probability(name: str, probability: float) -> None:
     """Raise an error if a parameter is not a number in [0, 1]."""
-    is_number = isinstance(probability, numbers.Real)
-    if not is_number or not 0 <= probability <= 1:
+    if not isinstance(probability, numbers.Real) or not 0 <= probability <= 1:
         raise ValueError(f"`{name}` must be a float in [0, 1], got {probability!r}.")
 
 
 def _assign_labels(
-    name: str, labels: Any, meanings: Sequence[str] = ("no", "yes")
+    name: str, labels: Labels, meanings: Sequence[str] = ("no", "yes")
 ) -> dict[str, Any]:
     """Return a dict of meaning, such as "no" or "yes", to label, in the order of the meanings.
 
@@ -779,8 +780,9 @@ def _assign_labels(
     """
     # The order of a list has no meaning, because an exchange of "yes" and "no" would give
     # wrong estimates without an error. So its labels must have a known meaning.
-    named = labels
-    if not isinstance(labels, Mapping):
+    if isinstance(labels, Mapping):
+        named = labels
+    else:
         # False and 0.0 are equal to 0.
         known = {0: "no", 1: "yes", "No": "no", "Yes": "yes"}
         named = {known.get(label, label): label for label in labels}

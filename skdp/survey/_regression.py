@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_consistent_length
@@ -271,7 +271,7 @@ def _build_model(rows: PredictorRows, target: Any, known: Floats) -> HiddenModel
     return HiddenModel(known, cells, rows.log_likelihoods, target, rows.weights)
 
 
-def join_terms(intercept: Any, coef: Floats) -> Floats:
+def join_terms(intercept: ArrayLike, coef: Floats) -> Floats:
     """Join intercepts and coefficients; shape (n_predictors, 1 + n_columns)."""
     return np.column_stack([intercept, np.atleast_2d(coef)])
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import ColumnLike, Floats, Indices, Integers, TableLike
+from skdp._arrays import ColumnLike, ColumnName, Floats, Indices, Integers, TableLike
 from skdp.base import (
     ErrorDistribution,
     check_choice,
@@ -24,6 +24,7 @@ from skdp.base import (
     find_stack_level,
     to_array,
 )
+from skdp.domain import Domain
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol._report_columns import (
     Reports,
@@ -356,7 +357,7 @@ def check_columns(column_names: Sequence[Any], columns: Sequence[Any]) -> list[A
     return chosen
 
 
-def find_fields(protocol: Any, *columns: Any) -> list[int]:
+def find_fields(protocol: Any, *columns: ColumnName) -> list[int]:
     """Return the indices of the fields that contain all of some columns."""
     indices = []
     for index, field in enumerate(protocol.fields):
@@ -378,7 +379,7 @@ def find_reporting_fields(
     return reported or indices[:1]
 
 
-def make_group_index(domain: Any, groups: Sequence[Sequence[Any]]) -> pd.Index:
+def make_group_index(domain: Domain, groups: Sequence[Sequence[Any]]) -> pd.Index:
     """Make the index of the cells of one group, or of (column, value) for several groups."""
     if len(groups) == 1:
         return domain.select(groups[0]).cells()
@@ -386,7 +387,7 @@ def make_group_index(domain: Any, groups: Sequence[Sequence[Any]]) -> pd.Index:
     return make_column_index({name: domain[name].labels for name in names})
 
 
-def find_marginal_cells(domain: Any, columns: Sequence[Any]) -> Indices:
+def find_marginal_cells(domain: Domain, columns: Sequence[Any]) -> Indices:
     """Return the joint code of some columns in each joint cell of all columns; shape (n_cells,)."""
     selected = domain.select(columns)
     # Code of each column of the domain in each joint cell; shape (n_columns, n_cells).
@@ -487,7 +488,7 @@ def debias_reports(
 
 
 def _debias_group(
-    protocol: Any, reports: Reports, group: tuple[Any, ...], cells: Any
+    protocol: Any, reports: Reports, group: tuple[Any, ...], cells: Indices | None
 ) -> Floats:
     """Compute the unbiased values of a group of columns for each record; shape (n_records, n_cells).
 
@@ -500,7 +501,7 @@ def _debias_group(
     if protocol.sampling is not None:
         inclusions = list(map(float, protocol.sampling.inclusions))
     field_weights = compute_field_weights(protocol, indices, inclusions, group)
-    total: Any = 0.0
+    total: Floats | float = 0.0
     for index, field_weight in zip(indices, field_weights, strict=True):
         try:
             values = protocol.fields[index].debias(reports[index], group, cells)
@@ -556,7 +557,7 @@ def _sum_products(parts: Sequence[tuple[Any, NDArray[Any]]]) -> tuple[Floats, Fl
     step = max(1, MAX_ESTIMATION_NUMBERS // n_cells)
     for start in range(0, len(parts[0][1]), step):
         # Each field multiplies the number of columns, until there are n_cells.
-        products: Any = np.ones((1, 1))
+        products: Floats = np.ones((1, 1))
         for field, report in parts:
             rows = report[start : start + step]
             values = field.debias(rows, field.columns, np.arange(field.domain.size))

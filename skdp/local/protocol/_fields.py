@@ -94,7 +94,7 @@ class Field(ABC):
     columns: tuple[Any, ...]
     epsilon: float
     reports_values: ClassVar[bool] = False
-    unknown: Any = "error"
+    unknown: str | dict[Any, int] = "error"
 
     # Methods of the client.
 
@@ -224,7 +224,7 @@ class Field(ABC):
 
     @abstractmethod
     def estimate(
-        self, sums: Integers, size: int, n_reports: int, **options: Any
+        self, sums: Integers, size: int, n_reports: int, **options: object
     ) -> pd.DataFrame:
         """Estimate statistics of the true values.
 

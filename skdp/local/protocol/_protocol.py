@@ -639,7 +639,7 @@ class ReportProtocol:
         sums = [np.zeros(field.shape, np.int64) for field in self.fields]
         return ReportTally(self.meaning, tuple(sums), (0,) * len(sums), 0)
 
-    def estimate(self, tally: ReportTally, **options: Any) -> pd.DataFrame:
+    def estimate(self, tally: ReportTally, **options: object) -> pd.DataFrame:
         """Estimate the statistics of all fields.
 
         Parameters
