@@ -224,7 +224,7 @@ def _tabulate_recall(truth: Codes, is_correct: Mask, labels: list[Any]) -> pd.Da
 
 
 def _predict_values(
-    features: pd.DataFrame, truth: Codes, estimator: Any, seed: int | None
+    features: pd.DataFrame, truth: Codes, estimator: BaseEstimator | None, seed: int | None
 ) -> Any:
     """Predict the sensitive value of each row, with code in `truth`, by cross-validation: codes of shape (n_rows,)."""
     # Folds cannot be stratified if a value has fewer rows than folds.
@@ -258,7 +258,7 @@ def code_column(column: pd.Series) -> pd.Series:
 
 
 def _encode_declared(
-    encoder: Any, columns: dict[Any, pd.Series]
+    encoder: ReportTransformer, columns: dict[Any, pd.Series]
 ) -> tuple[Domain, Codes]:
     """Return the domain of the true values in `columns`, and the index of the combination of each row.
 
@@ -289,7 +289,7 @@ def _encode_declared(
 
 
 def _bound_accuracy(
-    encoder: Any, domain: Domain, prior: Floats, report_names: set[Any]
+    encoder: ReportTransformer, domain: Domain, prior: Floats, report_names: set[Any]
 ) -> float:
     """Return the largest expected accuracy of predictions from reports.
 
@@ -486,7 +486,7 @@ def _measure_advantage(
     return advantage, float(low[0] - high[1]), float(high[0] - low[1])
 
 
-def _bound_advantage(guarantee: Any) -> float:
+def _bound_advantage(guarantee: PrivacyGuarantee | None) -> float:
     """Return the largest expected advantage of any membership attack; nan without a guarantee."""
     if guarantee is None:
         return math.nan
@@ -497,7 +497,7 @@ def _bound_advantage(guarantee: Any) -> float:
 
 
 def _score_proximity(
-    synthetic: Any, members: Any, non_members: Any
+    synthetic: TableLike, members: TableLike, non_members: TableLike
 ) -> tuple[Floats, Floats]:
     """Score members and non-members by the negative distance to the nearest synthetic row; each of shape (n_rows,).
 

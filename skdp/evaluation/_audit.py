@@ -43,7 +43,7 @@ ABSENT = "\0absent"
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
-def read_draw_columns(table: Any) -> Draws:
+def read_draw_columns(table: TableLike | ColumnLike) -> Draws:
     """Convert a table or array to columns by name, with the index added to repeated names."""
     if not isinstance(table, pd.DataFrame | pd.Series) and is_frame(table):
         table = convert_frame(table, "pandas")
@@ -56,7 +56,7 @@ def read_draw_columns(table: Any) -> Draws:
     return columns
 
 
-def read_draws(released: Any, n_rows: int) -> Draws:
+def read_draws(released: TableLike | ColumnLike, n_rows: int) -> Draws:
     """Convert a release whose rows are independent draws to columns; each list item is a column."""
     columns: Draws = {}
     for name, values in read_draw_columns(released).items():
@@ -83,7 +83,7 @@ def _align_parts(outputs: Iterable[Sequence[Any]], name: str) -> Draws:
     return columns
 
 
-def _list_parts(value: Any) -> Iterator[Any]:
+def _list_parts(value: object) -> Iterator[Any]:
     """Yield all names and values in a nested output, in their order; sets are sorted."""
     if isinstance(value, pd.DataFrame | pd.Series) or is_frame(value):
         value = read_draw_columns(value)
@@ -100,7 +100,7 @@ def _list_parts(value: Any) -> Iterator[Any]:
         yield from _list_parts(item)
 
 
-def add_supports(fitted: Any, columns: Draws) -> Draws:
+def add_supports(fitted: object, columns: Draws) -> Draws:
     """Add columns with the values that each hashed report supports.
 
     `columns` are the outputs of draws by name. The hash function of a report is public, so supported values follow from
@@ -209,7 +209,7 @@ def find_bound(
 
 
 def draw_rows(
-    release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: Any
+    release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: object
 ) -> Sampler:
     """Return a function that draws n outputs by releasing n copies of a one-row table, given by its index.
 
@@ -351,7 +351,7 @@ def _sum_log_ratios(ratios: dict[str, pd.Series], draws: Draws) -> Hashes:
 
     The sums are rounded to multiples of 1/4, and returned as the bits of 4 times the sum; other values add 0.
     """
-    total: Any = 0.0
+    total: Floats | float = 0.0
     for name, by_hash in ratios.items():
         hashes = hash_column(select_column(draws, name))
         total += by_hash.reindex(hashes, fill_value=0.0).to_numpy()
@@ -523,7 +523,7 @@ def audit_epsilon(
     )
 
 
-def _find_claim(fitted: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
+def _find_claim(fitted: object, epsilon: object, delta: object) -> tuple[float, float]:
     """Return the claimed epsilon and delta: the arguments, otherwise the guarantee of the estimator."""
     claimed_delta = float(check_delta(delta))
     if epsilon is not None:
@@ -540,7 +540,7 @@ def _find_claim(fitted: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
 # The audited release and its guarantee
 
 
-def _check_callable(release: Any, neighbors: Any, random_state: Any) -> None:
+def _check_callable(release: object, neighbors: object, random_state: object) -> None:
     """Check the arguments of the audit of a function from a table to its release."""
     if not callable(release):
         raise TypeError(
@@ -557,7 +557,7 @@ def _check_callable(release: Any, neighbors: Any, random_state: Any) -> None:
 
 
 def _fit_transformer(
-    estimator: Any, neighbors: Any, seed: int | None
+    estimator: BaseEstimator, neighbors: Sequence[Any] | None, seed: int | None
 ) -> tuple[Any, list[Any]]:
     """Return a fitted copy of a local transformer, without its ledger, and neighboring tables of one row.
 
@@ -576,7 +576,7 @@ def _fit_transformer(
     return fitted, tables
 
 
-def _check_reporter(estimator: Any, is_local: bool) -> None:
+def _check_reporter(estimator: object, is_local: bool) -> None:
     """Raise an error for a class, and unless `is_local` and the estimator, which is no pipeline, returns reports."""
     if isinstance(estimator, type):
         name = estimator.__name__
@@ -597,14 +597,14 @@ def _check_reporter(estimator: Any, is_local: bool) -> None:
         )
 
 
-def _draw_release(estimator: Any, table: Any) -> Any:
+def _draw_release(estimator: BaseEstimator, table: TableLike) -> Any:
     """Release a table by `transform`, or by `report` of a `HeavyHitters` client."""
     if hasattr(estimator, "transform"):
         return estimator.transform(table)
     return estimator.report(table)
 
 
-def _fit_once(estimator: Any, table: Any, seed: int | None) -> Any:
+def _fit_once(estimator: BaseEstimator, table: TableLike, seed: int | None) -> Any:
     """Return a copy without a ledger and with a seed, fitted to a table unless the estimator is fitted already."""
     changes: dict[str, Any] = {}
     if hasattr(estimator, "get_params"):
@@ -625,7 +625,7 @@ def _fit_once(estimator: Any, table: Any, seed: int | None) -> Any:
     return fitted
 
 
-def _is_fitted(estimator: Any) -> bool:
+def _is_fitted(estimator: object) -> bool:
     """Return True if an estimator is fitted, or has no `fit`."""
     if not hasattr(estimator, "fit"):
         return True
@@ -639,7 +639,7 @@ def _is_fitted(estimator: Any) -> bool:
 # Neighboring tables of one record, made from declared values
 
 
-def _make_records(estimator: Any) -> list[pd.DataFrame]:
+def _make_records(estimator: object) -> list[pd.DataFrame]:
     """Make tables of one record each from declared values; any two are neighbors."""
     parameters: dict[str, Any] = {}
     if hasattr(estimator, "get_params"):
@@ -658,7 +658,7 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
 
 
 def _list_declared_values(
-    estimator: Any, parameters: Mapping[str, Any]
+    estimator: object, parameters: Mapping[str, Any]
 ) -> dict[Any, list[Any]]:
     """List values of each column: declared categories, or numbers inside and outside the bounds.
 
@@ -692,7 +692,7 @@ def _name_columns(n_columns: int) -> list[str]:
     return [f"x{index}" for index in range(n_columns)]
 
 
-def _choose_values(name: Any, values: list[Any]) -> list[Any]:
+def _choose_values(name: ColumnName, values: list[Any]) -> list[Any]:
     """Return the values of a column, or `MAX_TRIED_VALUES` of them with a warning."""
     if len(values) <= MAX_TRIED_VALUES:
         return values
@@ -710,7 +710,7 @@ def _choose_values(name: Any, values: list[Any]) -> list[Any]:
 # Exact epsilon
 
 
-def exact_epsilon(fitted: Any) -> float | None:
+def exact_epsilon(fitted: object) -> float | None:
     """Compute epsilon from exact channels: the largest log ratio of report probabilities.
 
     None if a channel is not available, too large, or not of Fractions.

@@ -245,7 +245,7 @@ def fairness_study(
     return pd.DataFrame(rows, columns=["method", "encoder", *COLUMNS])
 
 
-def _name_encoders(encoder: Any) -> dict[str, Any]:
+def _name_encoders(encoder: OracleEncoder | Mapping[str, OracleEncoder]) -> dict[str, Any]:
     """Return the encoders of a study by name; raise an error for other objects."""
     is_single = not isinstance(encoder, Mapping)
     named = {type(encoder).__name__: encoder} if is_single else dict(encoder)
@@ -326,19 +326,19 @@ def _make_features(columns: Mapping[str, Any], n_rows: int) -> pd.DataFrame:
     return pd.DataFrame(matrix, columns=list(columns))
 
 
-def _is_categorical(domain: Domain, name: Any) -> bool:
+def _is_categorical(domain: Domain, name: ColumnName) -> bool:
     """Return True if a column is declared as categories, not as bins of numbers."""
     return name in domain.columns and not isinstance(domain[name], Interval)
 
 
 def read_table(
-    X: Any,
-    y: Any,
+    X: pd.DataFrame,
+    y: ColumnLike,
     encoders: dict[str, Any],
-    domain: Any,
+    domain: DomainLike,
     sensitive_features: list[Any],
-    privileged: Any,
-    positive_label: Any,
+    privileged: Privileged,
+    positive_label: Label | None,
 ) -> StudyTable:
     """Check the parameters of `fairness_study`, and return its rows, labels and groups."""
     if not isinstance(X, pd.DataFrame):
@@ -418,7 +418,7 @@ def check_in_domain(X: pd.DataFrame, domain: Domain, names: Iterable[Any]) -> No
             )
 
 
-def _list_protected(encoder: Any, sensitive_features: list[Any]) -> list[Any]:
+def _list_protected(encoder: OracleEncoder, sensitive_features: list[Any]) -> list[Any]:
     """Return the columns that an encoder declares, or only `sensitive_features` if it declares none."""
     if not sensitive_features or len(set(sensitive_features)) < len(sensitive_features):
         raise ValueError(
@@ -437,7 +437,7 @@ def _list_protected(encoder: Any, sensitive_features: list[Any]) -> list[Any]:
 
 @on_one_thread
 def _score_method(
-    table: StudyTable, split: int, name: str, model: Any, encoder: Any
+    table: StudyTable, split: int, name: str, model: BaseEstimator, encoder: OracleEncoder
 ) -> tuple[dict[str, float], tuple[int, int], list[Any]]:
     """Train and score a method on a split; return scores, (n_train, n_test), and the class and text of warnings.
 
@@ -489,7 +489,7 @@ def _score_predictions(
     return scores
 
 
-def _name_group(names: list[Any], values: Any) -> str:
+def _name_group(names: list[Any], values: object) -> str:
     """Return the ending of the metrics of a group, such as " [sex=Female]"."""
     listed = values if isinstance(values, tuple) else (values,)
     pairs = (f"{name}={value}" for name, value in zip(names, listed, strict=True))
@@ -562,7 +562,7 @@ Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 
 def _fit_method(
-    name: str, model: Any, train: StudyTable, test: StudyTable, encoder: Any
+    name: str, model: BaseEstimator, train: StudyTable, test: StudyTable, encoder: OracleEncoder
 ) -> Predictions:
     """Fit a method of `METHODS` to the training rows; return labels and probabilities (or None) of the test rows."""
     if name == "private parity":
@@ -585,7 +585,7 @@ def _fit_method(
     return np.asarray(model.predict(tested)), probabilities
 
 
-def _name_weight_parameter(model: Any) -> str:
+def _name_weight_parameter(model: BaseEstimator) -> str:
     """Return the name of the sample weights in `fit` of a model, or of a pipeline's last step."""
     is_pipeline = isinstance(model, Pipeline)
     return f"{model.steps[-1][0]}__sample_weight" if is_pipeline else "sample_weight"
@@ -619,14 +619,14 @@ def _add_reports(
     return _make_features(reported, len(train.X)), _make_features(true, len(test.X))
 
 
-def _privatize(encoder: Any, train: StudyTable, names: list[Any]) -> Any:
+def _privatize(encoder: OracleEncoder, train: StudyTable, names: list[Any]) -> Any:
     """Fit the encoder to some columns of the training rows, and return their reports."""
     encoder.set_params(categories=train.domain.select(names))
     return encoder.fit_transform(train.X[names])
 
 
 def _constrain_parity(
-    model: Any, train: StudyTable, test: StudyTable, encoder: Any
+    model: BaseEstimator, train: StudyTable, test: StudyTable, encoder: OracleEncoder
 ) -> NDArray[Any]:
     """Train with demographic parity of reported groups, and predict the labels, 0 or 1, of the test rows."""
     reductions = import_extra("fairlearn.reductions", "fairness")

@@ -28,7 +28,7 @@ Z = NORMAL.quantile(LEVEL)
 
 
 def plan_epsilon(
-    source: Any,
+    source: Source,
     *,
     n_rows: int | None = None,
     within: float | None = None,
@@ -132,7 +132,7 @@ def plan_epsilon(
 
 
 def plan_rows(
-    source: Any,
+    source: Source,
     *,
     within: float | None = None,
     power: float | None = None,
@@ -213,7 +213,7 @@ def plan_rows(
     return math.ceil(design_effect * n_rows - 1e-9)
 
 
-def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
+def _read_precision(within: float | None, power: float | None, rates: float | tuple[float, float] | None) -> tuple[str, float]:
     """Check `within`, `power` and `rates`; return the estimated quantity and the margin of error.
 
     The quantity is "proportion", "difference" (of two proportions) or "count". The power
@@ -260,12 +260,12 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
     return "difference", abs(second - first) * Z / (Z + ndtri(power))
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: object) -> bool:
     """Return True for a real number that is not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _check_source(source: Any, quantity: str) -> None:
+def _check_source(source: object, quantity: str) -> None:
     """Raise an error unless the margin of error of a quantity (see `_read_precision`) has a closed form."""
     types = OracleEncoder, DPHistogram, ReportDesign
     if isinstance(source, type) or not isinstance(source, types):
@@ -292,7 +292,7 @@ def _check_source(source: Any, quantity: str) -> None:
             )
 
 
-def _set_epsilon(source: Any, epsilon: float) -> Any:
+def _set_epsilon(source: OracleEncoder | DPHistogram, epsilon: float) -> Any:
     """Return a clone of an estimator with another epsilon, or with another rho or mu."""
     amount: Any = float(epsilon)
     # `Rho` and `Mu` are dataclasses; their delta is kept.
@@ -303,7 +303,7 @@ def _set_epsilon(source: Any, epsilon: float) -> Any:
     return clone(source).set_params(epsilon=amount, **declared)
 
 
-def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> float:
+def _margin_of_error(source: Source, quantity: str, n_rows: int, rates: float | tuple[float, float] | None) -> float:
     """Return half the width of the 95 % interval of `quantity`, the largest over all values.
 
     `rates` is the expected proportion, a pair for a difference, or None for the worst case.
@@ -348,7 +348,7 @@ def _design_variance(design: ReportDesign, rate: float) -> float:
     return 1 / information - rate * (1 - rate)
 
 
-def _report_variance(encoder: Any, rate: float) -> float:
+def _report_variance(encoder: OracleEncoder, rate: float) -> float:
     """Return the variance that reports add to the indicator of a value with this proportion.
 
     This is the largest variance over the columns.
@@ -369,7 +369,7 @@ def _report_variance(encoder: Any, rate: float) -> float:
     return float(variances[first_indices].max()) / n_rows
 
 
-def _fit_to_declared(source: Any) -> Any:
+def _fit_to_declared(source: OracleEncoder) -> Any:
     """Fit a clone of an encoder to one row of declared values, without a charge."""
     domain = _find_domain(source)
     encoder = clone(source).set_params(categories=domain, ledger=None)
@@ -377,12 +377,12 @@ def _fit_to_declared(source: Any) -> Any:
         return encoder.fit(encoder._declared_row(domain.columns))
 
 
-def _domain_parameter(source: Any) -> str:
+def _domain_parameter(source: Source) -> str:
     """Return the name of the parameter that declares the values of the columns."""
     return "domain" if isinstance(source, DPHistogram) else "categories"
 
 
-def _find_domain(source: Any) -> Domain:
+def _find_domain(source: Source) -> Domain:
     """Return the domain of an estimator; raise an error unless it is declared by column name."""
     name = _domain_parameter(source)
     # A fitted estimator has `domain_`.

@@ -66,9 +66,9 @@ def privacy_curve(
     *,
     param_name: str | None = None,
     epsilons: Iterable[float | Rho | Mu],
-    scoring: Any = None,
-    cv: Any = 5,
-    baseline: Any = "auto",
+    scoring: object = None,
+    cv: object = 5,
+    baseline: BaseEstimator | str | None = "auto",
     n_jobs: int | None = None,
     random_state: int | None = None,
 ) -> pd.DataFrame:
@@ -234,7 +234,7 @@ def _warn_once(issued: Iterable[IssuedWarning]) -> None:
         warnings.warn_explicit(*warning)
 
 
-def _read_totals(epsilons: Any) -> dict[float, Any]:
+def _read_totals(epsilons: Iterable[float | Rho | Mu]) -> dict[float, Any]:
     """Return totals as numbers, Rho or Mu, by their epsilons; raise an error unless these are distinct."""
     expected = "a list of numbers, Rho or Mu, such as [Mu.of(guess=0.6)]"
     check_type("epsilons", epsilons, Iterable, expected, excluded=str)
@@ -252,7 +252,7 @@ def _state_epsilon(total: float | Rho | Mu) -> float:
     return float(parse_budget(total).state_guarantee((), Fraction(0), None)["epsilon"])
 
 
-def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
+def _list_splits(estimator: BaseEstimator, y: Sized, cv: object) -> list[Any]:
     """Return the indices of the training and of the test rows of each split."""
     folds = check_cv(cv, y, classifier=is_classifier(estimator))
     if isinstance(cv, Integral):
@@ -263,7 +263,7 @@ def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
 
 @on_one_thread
 def _score_split(
-    model: Any, X: Any, y: Any, split: Any, scoring: Any, epsilon: float
+    model: BaseEstimator, X: TableLike, y: ColumnLike, split: tuple[Indices, ...], scoring: object, epsilon: float
 ) -> tuple[dict[str, float], float, list[IssuedWarning]]:
     """Fit and score a model on a pair of training and test indices.
 
@@ -308,7 +308,7 @@ def derive_seed(seed: int | None, epsilon: float, *numbers: int) -> int | None:
 
 
 def _set_epsilons(
-    estimator: Any,
+    estimator: BaseEstimator,
     epsilons: Mapping[Any, Any],
     seed: int | None,
     *,
@@ -335,7 +335,7 @@ def _set_epsilons(
     return model
 
 
-def _cache_release(model: Any, param_name: str) -> None:
+def _cache_release(model: BaseEstimator, param_name: str) -> None:
     """Replace the step with an epsilon by a step that releases the same rows once, if it releases rows."""
     params = model.get_params()
     owner = param_name.rpartition("__")[0]
@@ -354,7 +354,7 @@ class CachedRelease(MetaEstimatorMixin, BaseEstimator):
 
     # Scorers call `predict` and `predict_proba`, which would release the test rows twice.
 
-    def __init__(self, transformer: Any) -> None:
+    def __init__(self, transformer: BaseEstimator) -> None:
         self.transformer = transformer
 
     @property
@@ -362,17 +362,17 @@ class CachedRelease(MetaEstimatorMixin, BaseEstimator):
         """The guarantee of the transformer."""
         return self.transformer_.guarantee_
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
         """Fit a clone of the transformer."""
         self.transformer_ = clone(self.transformer).fit(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, **params: object) -> Any:
         """Fit a clone of the transformer and release X."""
         self.transformer_ = clone(self.transformer)
         return self.transformer_.fit_transform(X, y, **params)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: TableLike) -> Any:
         """Release X, or return the last release if it was a release of the same rows."""
         # Rows are compared by a hash, because a meta-estimator may pass a copy.
         rows_hash = joblib.hash(X)
@@ -380,7 +380,7 @@ class CachedRelease(MetaEstimatorMixin, BaseEstimator):
             self._last_release = rows_hash, self.transformer_.transform(X)
         return self._last_release[1]
 
-    def set_output(self, *, transform: Any = None) -> Self:
+    def set_output(self, *, transform: str | None = None) -> Self:
         """Set the output container of the transformer."""
         self.transformer.set_output(transform=transform)
         return self
@@ -516,7 +516,7 @@ def list_keys(curve: pd.DataFrame) -> list[str]:
     return [*(name for name in ("method", "encoder") if name in curve), *POINT]
 
 
-def check_curve(curve: Any) -> pd.DataFrame:
+def check_curve(curve: pd.DataFrame) -> pd.DataFrame:
     """Return a result of `privacy_curve` or `fairness_study` without repeated rows; raise an error for others."""
     numbers = ("epsilon", "value", "n_train", "n_test")
     check_table(curve, "curve", COLUMNS, numbers=numbers)
@@ -539,7 +539,7 @@ def check_splits(curve: pd.DataFrame, keys: Iterable[str]) -> None:
         )
 
 
-def check_epsilons(epsilons: Any) -> list[float]:
+def check_epsilons(epsilons: Iterable[float]) -> list[float]:
     """Return the values of epsilon to compare; raise an error unless they are valid and distinct."""
     check_type("epsilons", epsilons, Iterable, "a list of numbers", excluded=str)
     values = list(epsilons)
@@ -554,7 +554,7 @@ def check_epsilons(epsilons: Any) -> list[float]:
 
 
 def check_table(
-    table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()
+    table: object, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()
 ) -> None:
     """Raise an error unless an argument is a DataFrame with some columns, of which `numbers` are numeric."""
     required = list(columns)

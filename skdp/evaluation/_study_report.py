@@ -98,9 +98,9 @@ class Study:
     epsilons: list[float]
     random_state: int | None
     n_jobs: int | None
-    target: Any = None
-    sensitive_features: Any = None
-    privileged: Any = None
+    target: ColumnName | None = None
+    sensitive_features: ColumnName | None = None
+    privileged: Privileged | None = None
     # Features, labels and groups of the models; None without a target.
     people: StudyTable | None = None
 
@@ -139,9 +139,9 @@ def make_study(
     *,
     columns: Sequence[Any] | None,
     epsilons: Sequence[float],
-    target: Any,
-    sensitive_features: Any,
-    privileged: Any,
+    target: ColumnName | None,
+    sensitive_features: ColumnName | None,
+    privileged: Privileged | None,
     **options: Any,
 ) -> Study:
     """Check the parameters of `study_report`, and return its table and settings."""
@@ -324,7 +324,7 @@ def study_fairness(study: Study) -> Section:
     )
     sensitive = study.sensitive_features
     scored = people.labels, predicted
-    options: Any = {"privileged": study.privileged, "positive_label": 1}
+    options: dict[str, Any] = {"privileged": study.privileged, "positive_label": 1}
     true = fairness_report(*scored, study.frame[sensitive], **options)
     audits, shown = [], {}
     for epsilon in study.epsilons:
@@ -384,7 +384,7 @@ def study_fairness(study: Study) -> Section:
     }
 
 
-def _format_audits(values: Any) -> Any:
+def _format_audits(values: pd.DataFrame) -> pd.DataFrame:
     """Format the parity and opportunity differences of audits as a "name" and a "cell"; parity also of each group."""
     is_pooled = values["group"].isna()
     is_parity = values["metric"] == PARITY
@@ -428,7 +428,7 @@ def _choose_attacked_column(study: Study) -> Any:
 
 
 def _measure_leakage(
-    study: Study, rows: pd.DataFrame, name: Any, epsilon: float
+    study: Study, rows: pd.DataFrame, name: ColumnName, epsilon: float
 ) -> dict[str, float]:
     """Predict a protected column of `rows` from a release with one epsilon, which has true values of other columns."""
     encoder, reports = study.report(rows, epsilon, 2)
@@ -447,7 +447,7 @@ def _measure_leakage(
     }
 
 
-def format_cell(value: Any) -> str:
+def format_cell(value: float | str) -> str:
     """Format a number with three significant digits and at most three decimals; return text unchanged."""
     if isinstance(value, str):
         return value
@@ -613,7 +613,7 @@ def _draw_figure(section: Section) -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def _render_page(**content: Any) -> str:
+def _render_page(**content: object) -> str:
     """Render the template of the page; jinja2 escapes all text."""
     jinja2 = import_plotting("jinja2")
     environment = jinja2.Environment(

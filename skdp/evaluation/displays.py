@@ -47,11 +47,11 @@ class PanelDisplay:
     """Base class of displays, which draw panels in a new figure or in given axes."""
 
     ax_: NDArray[Any]
-    figure_: Any
+    figure_: Figure
 
     def _use_panels(
         self,
-        ax: Any,
+        ax: AxesLike | None,
         number: int,
         *,
         width: float = 3.4,
@@ -85,7 +85,7 @@ class PanelDisplay:
         self.figure_ = panels[0].get_figure(root=True)
         return panels
 
-    def _draw_legend(self, ax: Any, handles: Sequence[Any]) -> None:
+    def _draw_legend(self, ax: AxesLike | None, handles: Sequence[Any]) -> None:
         """Draw a legend below a new figure, or in the first panel of the caller (`ax`)."""
         # Outside of the axes, a legend could cover other figures of the caller.
         owner = self.figure_ if ax is None else self.ax_[0]
@@ -104,11 +104,11 @@ class PanelDisplay:
         owner.legend(handles=handles, frameon=False, **layout)
 
 
-def draw_plain_text(plot: Any) -> Any:
+def draw_plain_text(plot: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a plot method to draw dollar signs literally, not as math text."""
 
     @wraps(plot)
-    def plot_plain_text(*args: Any, **options: Any) -> Any:
+    def plot_plain_text(*args: object, **options: object) -> Any:
         with import_plotting("matplotlib.pyplot").rc_context(
             {"text.parse_math": False}
         ):
@@ -122,7 +122,7 @@ def import_plotting(module: str) -> Any:
     return import_extra(module, "plot", "Plots and pages require")
 
 
-def make_legend_entry(label: Any, **style: Any) -> Any:
+def make_legend_entry(label: object, **style: object) -> Any:
     """Return an invisible line whose style and label appear in a legend."""
     from matplotlib.lines import Line2D
 
@@ -137,7 +137,7 @@ def choose_series_style(index: int) -> dict[str, Any]:
     return {"color": COLORS[color], "marker": marker}
 
 
-def format_label(value: Any) -> str:
+def format_label(value: object) -> str:
     """Format a value, or a tuple of values, as text of at most 40 characters per value."""
     if isinstance(value, tuple):
         return ", ".join(map(format_label, value))
@@ -148,7 +148,7 @@ def format_label(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-def label_rows(axes: Any, labels: Sequence[str]) -> None:
+def label_rows(axes: Axes, labels: Sequence[str]) -> None:
     """Label horizontal rows of bars or dots on the y axis, the first at the top."""
     # The y axis is inverted by its limits, which leave a margin of 0.6 rows.
     axes.grid(False, axis="y")
@@ -157,7 +157,7 @@ def label_rows(axes: Any, labels: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def tidy_axes(axes: Any, title: str) -> None:
+def tidy_axes(axes: Axes, title: str) -> None:
     """Set the title at the left, remove the top and right spines, and add a light grid."""
     axes.set_title(title, loc="left", fontsize="medium", wrap=True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -273,7 +273,7 @@ class CountEstimateDisplay(PanelDisplay):
         return self
 
 
-def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
+def _draw_column(axes: Axes, title: str, table: pd.DataFrame) -> list[Any]:
     """Draw bars of a column with intervals and true counts; return the handles of the legend.
 
     `table` has a row for each value with the columns "count", "lower", "upper" and possibly "true".
@@ -287,7 +287,7 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
     bars = axes.barh(
         positions, table["count"], height=0.7, color=COLORS[5], label="estimate"
     )
-    style: Any = {"fmt": "none", "ecolor": COLORS[0], "capsize": 3}
+    style: dict[str, Any] = {"fmt": "none", "ecolor": COLORS[0], "capsize": 3}
     intervals = _draw_intervals(
         axes, table, positions, value="count", label="95 % interval", **style
     )
@@ -304,7 +304,7 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
 
 
 def _draw_intervals(
-    axes: Any, table: Any, positions: Any, *, value: str, by: str = "x", **style: Any
+    axes: Axes, table: pd.DataFrame, positions: ArrayLike, *, value: str, by: str = "x", **style: object
 ) -> Any:
     """Draw a column of a table with the intervals in its columns "lower" and "upper", along the x or the y axis.
 
@@ -319,7 +319,7 @@ def _draw_intervals(
     return axes.errorbar(*points, **{f"{by}err": errors}, elinewidth=2, **style)
 
 
-def _match_true_counts(true_counts: Any, index: pd.Index) -> pd.Series:
+def _match_true_counts(true_counts: object, index: pd.Index) -> pd.Series:
     """Return the true counts in the order of `index`, 0 for absent labels."""
     if not isinstance(true_counts, pd.Series) or not pd.api.types.is_numeric_dtype(
         true_counts.dtype
@@ -503,7 +503,7 @@ def _name_series(table: pd.DataFrame, baseline: str) -> pd.Series:
     return names
 
 
-def _draw_metric(axes: Any, table: pd.DataFrame, styles: dict[Any, Any]) -> None:
+def _draw_metric(axes: Axes, table: pd.DataFrame, styles: dict[Any, Any]) -> None:
     """Draw the means and intervals of a metric, with a curve for each series.
 
     `table` has a row for each point with the columns "series", "epsilon", "mean", "lower" and "upper".
@@ -699,7 +699,7 @@ def _choose_panel(metric: str, label: str) -> str:
     return RATIOS if "impact" in metric or "ratio" in metric else label
 
 
-def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
+def _draw_panel(axes: Axes, table: pd.DataFrame, names: list[str]) -> None:
     """Draw values and intervals of all reports, with one row for each label.
 
     `table` has the rows of the panel with the columns "report", "label", "value", "lower" and "upper"; `names` are the
@@ -783,7 +783,7 @@ class ShapeDisplay(PanelDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         features: Sequence[ColumnName] | None = None,
         *,
         ax: AxesLike | None = None,
@@ -884,7 +884,7 @@ def _select_bins(shape: Any, bins: Any) -> tuple[Any, Any]:
     return values, NORMAL.quantile(0.95) * std_errors
 
 
-def _draw_steps(axes: Any, shape: Any) -> None:
+def _draw_steps(axes: Axes, shape: Any) -> None:
     """Draw the function of a column of numbers or dates as steps, with one line per output.
 
     `shape` has the bins, and for each bin the values, standard errors and whether it is supported.
@@ -904,7 +904,7 @@ def _draw_steps(axes: Any, shape: Any) -> None:
         axes.axvspan(edges[unsupported], edges[unsupported + 1], **HATCH)
 
 
-def _draw_dots(axes: Any, shape: Any) -> None:
+def _draw_dots(axes: Axes, shape: Any) -> None:
     """Draw the function of a column of categories as dots, for the values with most records.
 
     `shape` has the categories, and for each of them the number of records, values and standard errors.

@@ -203,7 +203,7 @@ def _convert_frame(X: Any) -> pd.DataFrame:
     return frame
 
 
-def _check_names(names: Any, columns: list[Any]) -> list[Any]:
+def _check_names(names: ColumnName | list[ColumnName], columns: list[Any]) -> list[Any]:
     """Return the sensitive features as a list; raise an error if one is not a column of X."""
     names = list_column_names("sensitive_features", names)
     if not names or any(name not in columns for name in names):

@@ -538,7 +538,7 @@ def fairness_from_counts(
 
 
 def read_counts(
-    counts: Any, keys: list[Any], *, allows_reports: bool = False
+    counts: TableLike, keys: list[Any], *, allows_reports: bool = False
 ) -> dict[Any, pd.Series]:
     """Read the columns of `keys` and the columns "count" and "std_error" of noisy counts.
 
@@ -577,14 +577,16 @@ def read_counts(
     return table
 
 
-def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
+def _scale_weights(
+    sample_weight: ColumnLike | None, features: object, n_rows: int
+) -> Floats:
     """Check the weight of each row, and scale the weights to a mean of 1."""
     weights = parse_weights(sample_weight, features, n_rows)
     return weights / weights.mean()
 
 
 def group_cells(
-    cells: CellLabels, columns: list[Any], privileged: Any
+    cells: CellLabels, columns: list[Any], privileged: Privileged | None
 ) -> tuple[list[Any], Floats]:
     """Return the names of the groups, and the indicators of their `cells`, combinations of values of `columns`.
 
@@ -617,7 +619,7 @@ def _name_cells(cells: CellLabels) -> list[Any]:
 
 def _tabulate_outcomes(
     outcomes: dict[str, pd.Series],
-    positive_label: Any,
+    positive_label: Label | None,
     groups: Groups,
     metrics: Metrics | None,
     confidence_level: float,

@@ -10,7 +10,16 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Floats, Indices, Mask
+from skdp._arrays import (
+    ColumnLike,
+    ColumnName,
+    Floats,
+    Indices,
+    Label,
+    Mask,
+    Privileged,
+    TableLike,
+)
 from skdp.base import check_column_name, to_array, to_single_column
 from skdp.local import check_sample_weight
 from skdp.randomness import check_type
@@ -24,7 +33,7 @@ class EmptyGroupError(ValueError):
     """A group is estimated to have no rows with a label."""
 
 
-def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
+def parse_column(values: ColumnLike, name: str, *, missing: bool = False) -> pd.Series:
     """Convert a column of any library to a Series; `missing` allows missing values."""
     (column,) = to_single_column(values, name).columns
     try:
@@ -33,7 +42,7 @@ def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
         raise ValueError(f"`{name}` {error}.") from None
 
 
-def _convert_to_series(values: Any, missing: bool) -> pd.Series:
+def _convert_to_series(values: ColumnLike, missing: bool) -> pd.Series:
     """Convert a column to a Series with a default index; raise an error for values without a hash.
 
     Missing values are errors unless `missing` is True.
@@ -55,7 +64,7 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
     return column
 
 
-def parse_classes(values: Any, name: str) -> pd.Series:
+def parse_classes(values: ColumnLike, name: str) -> pd.Series:
     """Read a column of class labels; raise an error for numbers with fractions."""
     column = parse_column(values, name)
     check_classes(column, name)
@@ -73,12 +82,12 @@ def check_classes(column: pd.Series, name: str) -> None:
         )
 
 
-def _is_fraction(value: Any) -> bool:
+def _is_fraction(value: object) -> bool:
     """Return True for a number that is not an integer."""
     return isinstance(value, Real) and not float(value).is_integer()
 
 
-def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
+def parse_columns(features: ColumnLike | TableLike, name: str) -> dict[Any, pd.Series]:
     """Convert sensitive features to Series by column name; a column without a name is None."""
     if not is_frame(features):
         if to_array(features, name).ndim < 2:
@@ -97,7 +106,9 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     return columns
 
 
-def list_column_names(parameter: str, columns: Any) -> list[Any]:
+def list_column_names(
+    parameter: str, columns: ColumnName | list[ColumnName]
+) -> list[Any]:
     """Return the name of a column, or a list of names, as a list; raise an error for a series or an array."""
     names = list(columns) if isinstance(columns, list) else [columns]
     for name in names:
@@ -105,7 +116,9 @@ def list_column_names(parameter: str, columns: Any) -> list[Any]:
     return names
 
 
-def list_columns(columns: Any, declared: list[Any]) -> list[Any]:
+def list_columns(
+    columns: ColumnName | list[ColumnName] | None, declared: list[Any]
+) -> list[Any]:
     """Return `columns` as a list, by default all declared columns; raise an error for other names."""
     names = list_column_names("columns", declared if columns is None else columns)
     is_known = all(name in declared for name in names)
@@ -116,7 +129,9 @@ def list_columns(columns: Any, declared: list[Any]) -> list[Any]:
     return names
 
 
-def parse_outcomes(y_true: Any, y_pred: Any, n_rows: int) -> dict[str, pd.Series]:
+def parse_outcomes(
+    y_true: ColumnLike | None, y_pred: ColumnLike | None, n_rows: int
+) -> dict[str, pd.Series]:
     """Read the true and predicted outcomes, and check that sensitive features have as many rows, `n_rows`."""
     if y_true is None:
         raise ValueError(
@@ -141,7 +156,7 @@ def parse_rows(columns: Mapping[str, Any], **lengths: int) -> dict[str, pd.Serie
 
 
 def list_positive_labels(
-    positive_label: Any, outcomes: dict[str, pd.Series]
+    positive_label: Label | None, outcomes: dict[str, pd.Series]
 ) -> list[Any]:
     """Return the positive label, or all labels if there are more than two and none is declared as positive."""
     for name, column in outcomes.items():
@@ -174,7 +189,7 @@ def list_positive_labels(
     return [label]
 
 
-def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
+def find_positive_label(positive_label: Label | None, **columns: pd.Series) -> Any:
     """Return the positive label: 1 by default, if all labels are 0 and 1 or booleans.
 
     `columns` are the columns of labels by their parameter.
@@ -192,7 +207,9 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
     return 1
 
 
-def parse_weights(sample_weight: Any, rows: Any, n_rows: int) -> Floats:
+def parse_weights(
+    sample_weight: ColumnLike | None, rows: object, n_rows: int
+) -> Floats:
     """Return the weight of each row, 1 by default; raise an error for invalid weights or another order of `rows`."""
     if sample_weight is None:
         return np.ones(n_rows)
@@ -210,7 +227,7 @@ def code_cells(columns: Iterable[pd.Series]) -> tuple[CellLabels, Indices]:
     return cells, np.asarray(groups.ngroup(), np.intp)
 
 
-def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
+def list_privileged(privileged: Privileged, names: Sequence[Any]) -> list[list[Any]]:
     """Return the privileged values of each column of `names`; raise an error for other keys."""
     if not isinstance(privileged, Mapping):
         if len(names) > 1:
@@ -227,7 +244,7 @@ def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
     return [_list_privileged_values(privileged[name]) for name in names]
 
 
-def _list_privileged_values(values: Any) -> list[Any]:
+def _list_privileged_values(values: object) -> list[Any]:
     """Return one value or a collection of values as a list, with None for missing."""
     types = (list, tuple, set, frozenset, np.ndarray, pd.Index, pd.Series)
     listed = list(values) if isinstance(values, types) else [values]
@@ -242,7 +259,9 @@ def _list_privileged_values(values: Any) -> list[Any]:
     return [None if is_missing(value) else value for value in listed]
 
 
-def find_privileged(privileged: Any, names: Sequence[Any], cells: CellLabels) -> Mask:
+def find_privileged(
+    privileged: Privileged, names: Sequence[Any], cells: CellLabels
+) -> Mask:
     """Return a mask of the combinations of values that are privileged in all columns; shape (n_cells,)."""
     values = list_privileged(privileged, names)
     is_privileged = np.ones(len(cells), bool)

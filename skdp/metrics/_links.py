@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array, diags_array
 
+from skdp._arrays import ColumnName, Indices, TableLike
 from skdp.base import check_column_name
 from skdp.domain import Domain
 from skdp.metrics._labels import parse_columns
@@ -16,13 +17,13 @@ from skdp.tables import is_frame, to_dates
 
 
 def link_errors(
-    people: Any,
-    events: Any,
-    synthetic_people: Any,
-    synthetic_events: Any,
+    people: TableLike,
+    events: TableLike,
+    synthetic_people: TableLike,
+    synthetic_events: TableLike,
     *,
-    person: Any,
-    order_by: Any = None,
+    person: ColumnName,
+    order_by: ColumnName | None = None,
     domain: Domain | None = None,
 ) -> pd.Series:
     """Compare the dependence within people in synthetic and in real linked tables.
@@ -164,7 +165,7 @@ def link_errors(
     return pd.concat([means, pd.Series(lines, dtype=float)])
 
 
-def _read_dataframe(table: Any, label: str) -> pd.DataFrame:
+def _read_dataframe(table: TableLike, label: str) -> pd.DataFrame:
     """Convert a table to pandas, with dates as numbers of milliseconds, which are cut at deciles as other numbers."""
     if not is_frame(table):
         raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
@@ -178,7 +179,7 @@ def _read_dataframe(table: Any, label: str) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _check_types(name: Any, columns: list[pd.Series]) -> None:
+def _check_types(name: ColumnName, columns: list[pd.Series]) -> None:
     """Raise an error unless all columns that are not empty have numbers, or none has."""
     known = [column for column in columns if column.notna().any()]
     if len({pd.api.types.is_numeric_dtype(column) for column in known}) > 1:
@@ -194,8 +195,8 @@ def _describe(
     person_columns: pd.DataFrame,
     event_columns: pd.DataFrame,
     *,
-    person: Any,
-    order_by: Any,
+    person: ColumnName,
+    order_by: ColumnName | None,
 ) -> dict[tuple[str, Any, Any], pd.Series]:
     """Return proportions by measure, column of events and column of people, None if a measure uses none.
 
@@ -230,7 +231,9 @@ def _describe(
     return described
 
 
-def _count_next(values: pd.Series, persons: pd.Series, orders: Any) -> pd.Series:
+def _count_next(
+    values: pd.Series, persons: pd.Series, orders: pd.Series | Indices
+) -> pd.Series:
     """Return the proportions of pairs of a value and the person's next value, with equal orders in random order."""
     codes, labels = pd.factorize(values, use_na_sentinel=False)
     steps = values.groupby([persons, orders], dropna=False)

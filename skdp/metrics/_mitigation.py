@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -47,11 +48,11 @@ class _Scores(ClassifierMixin, BaseEstimator):
         """Return True, because there is nothing to fit."""
         return True
 
-    def fit(self, X: Any, y: Any = None) -> _Scores:
+    def fit(self, X: object, y: object = None) -> _Scores:
         """Do nothing."""
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Sized) -> Floats:
         """Return the only column of X."""
         scores = np.asarray(X, float).reshape(len(X), -1)
         if scores.shape[1] != 1:
@@ -71,7 +72,7 @@ def private_threshold_optimizer(
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
     sample_weight: ColumnLike | None = None,
-    **options: Any,
+    **options: object,
 ) -> Any:
     """Fit fairlearn's `ThresholdOptimizer` on the estimated distribution of labels, scores and groups.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnLike, ColumnName, Floats, TableLike
 from skdp.base import check_row_order, warn_at_caller
+from skdp.local import ReportTransformer
 from skdp.metrics._labels import EmptyGroupError, parse_classes, parse_weights
 from skdp.metrics._reported_groups import debias_groups, sum_indicators
 
@@ -27,7 +28,12 @@ class WeightedErrorRate(ErrorRate):
     """Misclassification rate of weighted rows, the objective of the reductions."""
 
     def load_data(
-        self, X: Any, y: Any, *, sensitive_features: Any, sample_weight: Any = None
+        self,
+        X: Sized,
+        y: object,
+        *,
+        sensitive_features: object,
+        sample_weight: ColumnLike | None = None,
     ) -> None:
         """Store the labels, and the weights with a mean of 1."""
         # The objective does not depend on the groups.
@@ -55,7 +61,11 @@ class PrivateParity(ClassificationMoment):
     # of Agarwal et al. (2018) require. They accept negative costs, so u may be negative.
 
     def __init__(
-        self, encoder: Any, constraints: str, columns: Any, difference_bound: float
+        self,
+        encoder: ReportTransformer,
+        constraints: str,
+        columns: ColumnName | list[ColumnName] | None,
+        difference_bound: float,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -64,7 +74,12 @@ class PrivateParity(ClassificationMoment):
         self.difference_bound = difference_bound
 
     def load_data(
-        self, X: Any, y: Any, *, sensitive_features: Any, sample_weight: Any = None
+        self,
+        X: Sized,
+        y: ColumnLike,
+        *,
+        sensitive_features: ColumnLike | TableLike,
+        sample_weight: ColumnLike | None = None,
     ) -> None:
         """Compute the matrix that maps predictions to differences of rates.
 

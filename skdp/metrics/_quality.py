@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats
+from skdp._arrays import Floats, TableLike
 from skdp.base import NORMAL, check_confidence_level, check_flag
 from skdp.tables import choose_library, convert_frame, is_frame
 
@@ -23,7 +23,7 @@ INTERVAL_PARTS = ("std_error", "lower", "upper")
 
 
 def grade_estimates(
-    table: Any,
+    table: TableLike,
     *,
     suppress: bool = False,
     confidence_level: float = 0.95,

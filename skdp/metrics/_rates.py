@@ -246,7 +246,7 @@ class RateSums:
     exact_effect: Floats | None = None
     # Variances that widen the intervals of rates of few rows, added to the coefficients of
     # one group; shape (3, n_rates, n_groups).
-    added_variance: Any = 0.0
+    added_variance: Floats | float = 0.0
 
 
 def sum_rates(cells: CellSums) -> RateSums:
@@ -406,7 +406,9 @@ def score_rates(sums: RateSums, level: float) -> tuple[Estimate, Floats]:
     return Estimate(rate, std_error, lower, upper), covariance
 
 
-def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Floats]:
+def _find_roots(
+    squared: Floats, linear: Floats, constant: Floats
+) -> tuple[Floats, Floats]:
     """Return the roots of ``squared * t**2 - 2 * linear * t + constant``."""
     # Rounding may make the discriminant negative.
     root = np.sqrt(np.maximum(linear**2 - squared * constant, 0))
@@ -507,7 +509,7 @@ def _correlate_rates(rates: Rates, first: Indices, second: Indices) -> Floats:
     return np.clip(np.nan_to_num(correlation), -1, 1)
 
 
-def _combine_errors(first: Any, second: Any, correlation: Any) -> Floats:
+def _combine_errors(first: Floats, second: Floats, correlation: Floats) -> Floats:
     """Return the standard error of a difference of two estimates from their errors.
 
     MOVER combines the distances of estimates from endpoints of intervals in the same way.

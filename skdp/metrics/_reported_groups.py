@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Mask
+from skdp._arrays import Floats, Indices, Mask, Privileged
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -38,7 +38,9 @@ REPORTED, WEIGHTED = "reported_columns", "is_weighted"
 
 
 def debias_groups(
-    reports: Any, encoder: Any, columns: Any = None
+    reports: ColumnLike | TableLike,
+    encoder: Any,
+    columns: ColumnName | list[ColumnName] | None = None,
 ) -> tuple[Domain, Floats]:
     """Return the domain of the groups and an unbiased indicator of each; shape (n_rows, n_groups).
 
@@ -66,7 +68,7 @@ def debias_groups(
     return domain, _multiply_blocks(blocks)
 
 
-def _to_matrix(debiased: Any) -> Floats:
+def _to_matrix(debiased: TableLike) -> Floats:
     """Return the columns of a table or an array as an array."""
     return np.column_stack([*map(np.asarray, wrap_table(debiased).columns)])
 
@@ -84,7 +86,7 @@ def _multiply_blocks(blocks: list[Floats]) -> Floats:
     return indicators
 
 
-def _convert_to_table(reports: Any, names: list[Any]) -> Any:
+def _convert_to_table(reports: ColumnLike | TableLike, names: list[Any]) -> Any:
     """Convert a series or 1-D array of reports to a table with one column."""
     # fairlearn takes sensitive features as a series, ``reports["sex"]``.
     if is_frame(reports):
@@ -104,7 +106,9 @@ def _convert_to_table(reports: Any, names: list[Any]) -> Any:
     return table
 
 
-def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
+def check_encoder(
+    encoder: object, columns: ColumnName | list[ColumnName] | None = None
+) -> list[Any]:
     """Return the names of the columns of the groups; raise an error if reports do not contain all.
 
     With strategy="sample", a row reports one of several columns, and not its group.
@@ -133,7 +137,7 @@ def list_cells(domain: Domain) -> CellLabels:
     return list(itertools.product(*(domain[name].labels for name in domain.columns)))
 
 
-def find_declared_groups(privileged: Any, domain: Domain) -> Mask:
+def find_declared_groups(privileged: Privileged, domain: Domain) -> Mask:
     """Return a mask of the privileged groups; raise an error for values that are not declared."""
     names = list(domain.columns)
     # Without this check, a misspelled value among several would be ignored.
@@ -147,7 +151,9 @@ def find_declared_groups(privileged: Any, domain: Domain) -> Mask:
     return find_privileged(privileged, names, list_cells(domain))
 
 
-def encode_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categorical]:
+def encode_labels(
+    reports: object, n_rows: int, **columns: ColumnLike
+) -> list[pd.Categorical]:
     """Encode `y_true` and `y_pred` as categories; raise an error if they do not match the reports."""
     check_row_order(**columns, reports=reports)
     parsed = parse_rows(columns, reports=n_rows)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import Floats, Indices, Mask
 from skdp.base import (
     ColumnName,
     ErrorDistribution,
@@ -222,7 +222,10 @@ def scores_from_counts(
 
 
 def sum_bins_by_group(
-    table: Mapping[Any, pd.Series], names: list[Any], bins: Indices, labels: Any
+    table: Mapping[Any, pd.Series],
+    names: list[Any],
+    bins: Indices,
+    labels: Indices | Mask,
 ) -> Iterator[tuple[Any, Floats, Floats]]:
     """Yield the name of each group with the counts and the variances of its bins and labels; shape (n_bins, 2).
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
-from skdp._arrays import Codes, Floats, Indices, Mask
+from skdp._arrays import Codes, ColumnLike, Floats, Indices, Mask
 from skdp.base import (
     ColumnName,
     TableLike,
@@ -22,7 +22,7 @@ from skdp.base import (
     to_array,
     warn_at_caller,
 )
-from skdp.domain import Categories, Domain, DomainLike, Interval
+from skdp.domain import Categories, Domain, Interval
 from skdp.metrics._labels import parse_classes, parse_column
 from skdp.randomness import check_size
 from skdp.tables import (
@@ -45,7 +45,12 @@ TIME_KINDS = ("date", "datetime")
 TIME = "datetime64[us]"
 
 
-def count_error(*, true: Any, estimate: Any, metric: str = "l1") -> float:
+def count_error(
+    *,
+    true: ColumnLike | TableLike,
+    estimate: ColumnLike | TableLike,
+    metric: str = "l1",
+) -> float:
     """Compute the distance between true and estimated counts.
 
     Parameters
@@ -122,7 +127,9 @@ def count_error(*, true: Any, estimate: Any, metric: str = "l1") -> float:
     return distance / 2 if metric == "total_variation" else distance
 
 
-def _match_counts(true: Any, estimate: Any) -> tuple[Floats, Floats]:
+def _match_counts(
+    true: ColumnLike | TableLike, estimate: ColumnLike | TableLike
+) -> tuple[Floats, Floats]:
     """Return true and estimated counts in the order of `true`."""
     true, estimate = _select_counts(true), _select_counts(estimate)
     true_counts = _convert_counts(true, "true")
@@ -139,7 +146,7 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Floats, Floats]:
     return true_counts, estimates
 
 
-def _select_counts(counts: Any) -> Any:
+def _select_counts(counts: ColumnLike | TableLike) -> Any:
     """Return the column "count" of a DataFrame; return other counts unchanged."""
     # `estimate_counts` returns a table with standard errors and intervals beside it.
     if isinstance(counts, pd.DataFrame) and "count" in counts.columns:
@@ -147,7 +154,7 @@ def _select_counts(counts: Any) -> Any:
     return counts
 
 
-def _convert_counts(values: Any, name: str) -> Floats:
+def _convert_counts(values: ColumnLike, name: str) -> Floats:
     """Convert counts to an array of floats; raise an error unless all are finite numbers."""
     array = values if isinstance(values, pd.Series) else to_array(values, name)
     cells = np.asarray(array, object)
@@ -190,7 +197,7 @@ def convert_labels(index: pd.Index) -> list[Any]:
     return list(map(to_python, index.get_level_values(0)))
 
 
-def _convert_level_value(level_value: Any) -> Any:
+def _convert_level_value(level_value: object) -> Any:
     """Convert a value of one level of a MultiIndex to a Python object."""
     # `estimate_counts` writes booleans as text if the level also has the number 0 or 1.
     value = to_python(level_value)
@@ -213,7 +220,7 @@ def marginal_errors(
     synthetic: TableLike,
     *,
     order: int = 2,
-    domain: DomainLike | None = None,
+    domain: Mapping[Any, Any] | Domain | None = None,
 ) -> pd.DataFrame:
     """Compute the total variation distance of each marginal of `order` columns.
 
@@ -291,7 +298,9 @@ def _total_variation(codes: pd.DataFrame, n_real: int) -> float:
 
 
 def _code_columns(
-    tables: tuple[Table, Table], names: list[Any], domain: Any
+    tables: tuple[Table, Table],
+    names: list[Any],
+    domain: Mapping[Any, Any] | Domain | None,
 ) -> pd.DataFrame:
     """Return the codes of the columns, of the real and then of the synthetic rows."""
     # Both tables have the same codes, because a value may occur in one of them only.
@@ -307,13 +316,13 @@ def _code_columns(
     return pd.DataFrame(codes)
 
 
-def _encode(name: Any, values: ListedValues, column: Any) -> Codes:
+def _encode(name: ColumnName, values: ListedValues, column: ColumnLike) -> Codes:
     """Return the index of each cell in `values`, or ``len(values)`` if it is outside."""
     (codes,) = Domain({name: values}).encode([column])
     return codes
 
 
-def _observed_values(name: Any, columns: list[Any]) -> Categories:
+def _observed_values(name: ColumnName, columns: list[Any]) -> Categories:
     """Return the sorted values that occur in the real or the synthetic column."""
     try:
         (real, has_missing), (synthetic, also_missing) = map(distinct_values, columns)
@@ -332,7 +341,7 @@ def _observed_values(name: Any, columns: list[Any]) -> Categories:
         raise ValueError(f"Column {name!r}: {error}") from None
 
 
-def _check_table(label: str, data: Any) -> Table:
+def _check_table(label: str, data: TableLike) -> Table:
     """Read a dataframe or 2-D array; raise an error if it has no rows or no columns."""
     if not is_frame(data):
         data = to_array(data, label)
@@ -349,7 +358,7 @@ def _check_table(label: str, data: Any) -> Table:
     return table
 
 
-def _select_column(table: Table, name: Any) -> Any:
+def _select_column(table: Table, name: ColumnName) -> Any:
     """Return a column of a table by name."""
     if name not in table.names:
         raise ValueError(
@@ -438,7 +447,7 @@ def _answer_query(table: Table, query: RangeQuery) -> float:
     return float(np.mean(is_selected))
 
 
-def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> Mask:
+def _is_in_range(name: ColumnName, column: ColumnLike, bounds: tuple[Any, ...]) -> Mask:
     """Return a mask of the rows with ``low <= value < high``, False for missing values."""
     types = {type_of_value(bound) for bound in bounds if bound is not None}
     is_time = types <= {*TIME_KINDS}
@@ -465,7 +474,7 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> Mask:
     return is_inside
 
 
-def _is_among(name: Any, column: Any, values: list[Any]) -> Mask:
+def _is_among(name: ColumnName, column: ColumnLike, values: list[Any]) -> Mask:
     """Return a mask of the rows with one of the values of a condition."""
     try:
         codes = _encode(name, Categories(values), column)
@@ -580,7 +589,7 @@ def train_on_synthetic(
 
 
 def _split_target(
-    label: str, data: Any, target: Any, names: list[Any]
+    label: str, data: TableLike, target: ColumnName, names: list[Any]
 ) -> tuple[Any, Any, list[Any]]:
     """Return the features of a table, its target, and the names of the features.
 
@@ -610,7 +619,7 @@ def _check_equal_names(label: str, names: list[Any], columns: list[Any]) -> None
 
 
 def _fit_model(
-    estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, label: str
+    estimator: BaseEstimator, X: TableLike, y: pd.Series, y_test: pd.Series, label: str
 ) -> Any:
     """Fit a clone of the estimator, or a constant prediction if y has one class.
 
