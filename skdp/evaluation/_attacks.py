@@ -224,7 +224,10 @@ def _tabulate_recall(truth: Codes, is_correct: Mask, labels: list[Any]) -> pd.Da
 
 
 def _predict_values(
-    features: pd.DataFrame, truth: Codes, estimator: BaseEstimator | None, seed: int | None
+    features: pd.DataFrame,
+    truth: Codes,
+    estimator: BaseEstimator | None,
+    seed: int | None,
 ) -> Any:
     """Predict the sensitive value of each row, with code in `truth`, by cross-validation: codes of shape (n_rows,)."""
     # Folds cannot be stratified if a value has fewer rows than folds.

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import ColumnLike, ColumnName, Floats, Integers, TableLike
 from skdp.base import (
     draw_seed,
     find_binomial_interval,
@@ -43,7 +43,7 @@ ABSENT = "\0absent"
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
-def read_draw_columns(table: TableLike | ColumnLike) -> Draws:
+def read_draw_columns(table: Any) -> Draws:
     """Convert a table or array to columns by name, with the index added to repeated names."""
     if not isinstance(table, pd.DataFrame | pd.Series) and is_frame(table):
         table = convert_frame(table, "pandas")

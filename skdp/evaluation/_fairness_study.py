@@ -32,7 +32,7 @@ from skdp.base import (
     draw_seed,
     on_one_thread,
 )
-from skdp.domain import Domain, DomainLike, Interval
+from skdp.domain import Domain, Interval
 from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
 from skdp.local import OracleEncoder, check_sample_weight
 from skdp.metrics import (
@@ -57,7 +57,7 @@ def fairness_study(
     *,
     encoder: OracleEncoder | Mapping[str, OracleEncoder],
     epsilons: Iterable[float],
-    domain: DomainLike,
+    domain: Mapping[Any, Any] | Domain,
     sensitive_features: ColumnName | list[ColumnName],
     privileged: Privileged,
     positive_label: Label | None = None,
@@ -245,7 +245,9 @@ def fairness_study(
     return pd.DataFrame(rows, columns=["method", "encoder", *COLUMNS])
 
 
-def _name_encoders(encoder: OracleEncoder | Mapping[str, OracleEncoder]) -> dict[str, Any]:
+def _name_encoders(
+    encoder: OracleEncoder | Mapping[str, OracleEncoder],
+) -> dict[str, Any]:
     """Return the encoders of a study by name; raise an error for other objects."""
     is_single = not isinstance(encoder, Mapping)
     named = {type(encoder).__name__: encoder} if is_single else dict(encoder)
@@ -335,7 +337,7 @@ def read_table(
     X: pd.DataFrame,
     y: ColumnLike,
     encoders: dict[str, Any],
-    domain: DomainLike,
+    domain: Mapping[Any, Any] | Domain,
     sensitive_features: list[Any],
     privileged: Privileged,
     positive_label: Label | None,
@@ -437,7 +439,11 @@ def _list_protected(encoder: OracleEncoder, sensitive_features: list[Any]) -> li
 
 @on_one_thread
 def _score_method(
-    table: StudyTable, split: int, name: str, model: BaseEstimator, encoder: OracleEncoder
+    table: StudyTable,
+    split: int,
+    name: str,
+    model: BaseEstimator,
+    encoder: OracleEncoder,
 ) -> tuple[dict[str, float], tuple[int, int], list[Any]]:
     """Train and score a method on a split; return scores, (n_train, n_test), and the class and text of warnings.
 
@@ -562,7 +568,11 @@ Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 
 def _fit_method(
-    name: str, model: BaseEstimator, train: StudyTable, test: StudyTable, encoder: OracleEncoder
+    name: str,
+    model: BaseEstimator,
+    train: StudyTable,
+    test: StudyTable,
+    encoder: OracleEncoder,
 ) -> Predictions:
     """Fit a method of `METHODS` to the training rows; return labels and probabilities (or None) of the test rows."""
     if name == "private parity":
@@ -631,8 +641,8 @@ def _constrain_parity(
     """Train with demographic parity of reported groups, and predict the labels, 0 or 1, of the test rows."""
     reductions = import_extra("fairlearn.reductions", "fairness")
     reports = _privatize(encoder, train, train.sensitive_features)
-    features: Any = train.features(protected=False)
-    tested: Any = test.features(protected=False)
+    features = train.features(protected=False)
+    tested = test.features(protected=False)
     # The private groups replace the true groups in a constraint of fairlearn.
     learner = reductions.ExponentiatedGradient(
         model,

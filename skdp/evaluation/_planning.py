@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,6 +21,9 @@ from skdp.local import OracleEncoder
 from skdp.privacy import WeakGuaranteeWarning
 from skdp.randomness import check_size
 from skdp.survey import ReportDesign
+
+# An estimator or a design of which the margin of error has a closed form.
+Source: TypeAlias = OracleEncoder | DPHistogram | ReportDesign
 
 # Coverage of the intervals, and half their width in standard errors.
 LEVEL = 0.95
@@ -213,7 +216,7 @@ def plan_rows(
     return math.ceil(design_effect * n_rows - 1e-9)
 
 
-def _read_precision(within: float | None, power: float | None, rates: float | tuple[float, float] | None) -> tuple[str, float]:
+def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
     """Check `within`, `power` and `rates`; return the estimated quantity and the margin of error.
 
     The quantity is "proportion", "difference" (of two proportions) or "count". The power
@@ -267,8 +270,7 @@ def _is_real(value: object) -> bool:
 
 def _check_source(source: object, quantity: str) -> None:
     """Raise an error unless the margin of error of a quantity (see `_read_precision`) has a closed form."""
-    types = OracleEncoder, DPHistogram, ReportDesign
-    if isinstance(source, type) or not isinstance(source, types):
+    if isinstance(source, type) or not isinstance(source, Source):
         raise TypeError(
             "`source` must be an encoder of categories, a DPHistogram or a "
             f"ReportDesign, got {getattr(source, '__name__', type(source).__name__)}."
@@ -303,7 +305,12 @@ def _set_epsilon(source: OracleEncoder | DPHistogram, epsilon: float) -> Any:
     return clone(source).set_params(epsilon=amount, **declared)
 
 
-def _margin_of_error(source: Source, quantity: str, n_rows: int, rates: float | tuple[float, float] | None) -> float:
+def _margin_of_error(
+    source: Source,
+    quantity: str,
+    n_rows: int,
+    rates: float | tuple[float, float] | None,
+) -> float:
     """Return half the width of the 95 % interval of `quantity`, the largest over all values.
 
     `rates` is the expected proportion, a pair for a difference, or None for the worst case.
@@ -353,7 +360,7 @@ def _report_variance(encoder: OracleEncoder, rate: float) -> float:
 
     This is the largest variance over the columns.
     """
-    domain = encoder.protocol_.domain
+    domain = encoder.domain_
     sizes = list(domain.sizes)
     if encoder.protocol_.strategy == "joint":
         sizes = [domain.size]

@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import check_cv, cross_validate
 from sklearn.utils import check_consistent_length, get_tags
 
+from skdp._arrays import Indices
 from skdp.base import (
     ColumnLike,
     ErrorDistribution,
@@ -252,7 +253,7 @@ def _state_epsilon(total: float | Rho | Mu) -> float:
     return float(parse_budget(total).state_guarantee((), Fraction(0), None)["epsilon"])
 
 
-def _list_splits(estimator: BaseEstimator, y: Sized, cv: object) -> list[Any]:
+def _list_splits(estimator: BaseEstimator, y: Any, cv: object) -> list[Any]:
     """Return the indices of the training and of the test rows of each split."""
     folds = check_cv(cv, y, classifier=is_classifier(estimator))
     if isinstance(cv, Integral):
@@ -263,7 +264,12 @@ def _list_splits(estimator: BaseEstimator, y: Sized, cv: object) -> list[Any]:
 
 @on_one_thread
 def _score_split(
-    model: BaseEstimator, X: TableLike, y: ColumnLike, split: tuple[Indices, ...], scoring: object, epsilon: float
+    model: BaseEstimator,
+    X: TableLike,
+    y: ColumnLike,
+    split: tuple[Indices, ...],
+    scoring: object,
+    epsilon: float,
 ) -> tuple[dict[str, float], float, list[IssuedWarning]]:
     """Fit and score a model on a pair of training and test indices.
 
@@ -367,7 +373,9 @@ class CachedRelease(MetaEstimatorMixin, BaseEstimator):
         self.transformer_ = clone(self.transformer).fit(X, y)
         return self
 
-    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, **params: object) -> Any:
+    def fit_transform(
+        self, X: TableLike, y: ColumnLike | None = None, **params: object
+    ) -> Any:
         """Fit a clone of the transformer and release X."""
         self.transformer_ = clone(self.transformer)
         return self.transformer_.fit_transform(X, y, **params)

@@ -342,7 +342,7 @@ def study_fairness(study: Study) -> Section:
             shown = compared
     # The page shows two differences; the file has all metrics and the rates of each group.
     columns = ["epsilon", "metric", "group", "groups", *ENDS]
-    values: Any = pd.concat(audits, ignore_index=True).reindex(columns=columns)
+    values = pd.concat(audits, ignore_index=True).reindex(columns=columns)
     rows = _format_audits(values)
     sources = [TRUE_GROUPS, NAIVE, DEBIASED]
     order = pd.MultiIndex.from_product([rows["name"].unique(), sources])
@@ -384,7 +384,7 @@ def study_fairness(study: Study) -> Section:
     }
 
 
-def _format_audits(values: pd.DataFrame) -> pd.DataFrame:
+def _format_audits(values: pd.DataFrame) -> Any:
     """Format the parity and opportunity differences of audits as a "name" and a "cell"; parity also of each group."""
     is_pooled = values["group"].isna()
     is_parity = values["metric"] == PARITY

@@ -133,7 +133,7 @@ class SurvivalDisplay(PanelDisplay):
         return self
 
 
-def _draw_curve(axes: Axes, rows: pd.DataFrame, color: str) -> None:
+def _draw_curve(axes: Any, rows: pd.DataFrame, color: str) -> None:
     """Draw the curve of a group from its rows "survival"."""
     times = np.append(0, rows["time"])
     value, lower, upper = np.column_stack(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import count
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import NORMAL, AxesLike, ColumnName, check_choice
@@ -23,6 +24,10 @@ from skdp.evaluation._privacy_curve import (
 )
 from skdp.metrics import convert_labels
 from skdp.readers import import_extra
+
+if TYPE_CHECKING:  # matplotlib is optional
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "CountEstimateDisplay",
@@ -304,7 +309,13 @@ def _draw_column(axes: Axes, title: str, table: pd.DataFrame) -> list[Any]:
 
 
 def _draw_intervals(
-    axes: Axes, table: pd.DataFrame, positions: ArrayLike, *, value: str, by: str = "x", **style: object
+    axes: Axes,
+    table: pd.DataFrame,
+    positions: ArrayLike,
+    *,
+    value: str,
+    by: str = "x",
+    **style: object,
 ) -> Any:
     """Draw a column of a table with the intervals in its columns "lower" and "upper", along the x or the y axis.
 
