@@ -348,7 +348,7 @@ class Record:
     type_name: str
     state: Any
 
-    def __new__(cls, type_name: str, state: Any) -> Any:
+    def __new__(cls, type_name: str, state: object) -> Any:
         """Return the object that the record describes while `load` reads a file, otherwise a record."""
         reader = _READER.get()
         if reader is not None:
@@ -398,16 +398,16 @@ _READER: ContextVar[_Reader | None] = ContextVar("reader", default=None)
 def _find_public_class(name: str) -> Any:
     """Return the public class of skdp that is saved by its name, an estimator or a design; None if there is none."""
     # Only public names are looked up, so a file cannot import other modules.
-    skdp: Any = import_module("skdp")
+    skdp = import_module("skdp")
     if name not in skdp.__all__:
         return None
-    public: Any = getattr(skdp, name)
+    public = getattr(skdp, name)
     is_estimator = isinstance(public, type) and issubclass(public, BaseEstimator)
     is_design = hasattr(public, "arguments")
     return public if is_estimator or is_design else None
 
 
-def pack(value: Any) -> Any:
+def pack(value: object) -> Any:
     """Return a copy of an object with a record in place of each object of skdp."""
     # The bytes never leave this function, so pickle reads only what it has written.
     file = BytesIO()
@@ -419,7 +419,7 @@ def pack(value: Any) -> Any:
 class _Unpacker(pickle.Unpickler):
     """Reader of a copy, in which the name of an object that was kept is the object itself."""
 
-    def persistent_load(self, kept: Any) -> Any:
+    def persistent_load(self, kept: object) -> Any:
         """Return the object."""
         return kept
 
@@ -429,7 +429,7 @@ class _Packer(pickle.Pickler):
 
     ledger: PrivacyLedger | None = None
 
-    def persistent_id(self, value: Any) -> Any:
+    def persistent_id(self, value: object) -> Any:
         """Return an object in place of a dict that has seeds or other keys than text, otherwise None."""
         if not isinstance(value, dict):
             return None
@@ -499,7 +499,7 @@ _OUTPUT = "_sklearn_output_config"
 _NOT_FITTED = ("_calls", _REQUESTS, _OUTPUT)
 
 
-def _dump_estimator(estimator: Any) -> dict[str, Any]:
+def _dump_estimator(estimator: BaseEstimator) -> dict[str, Any]:
     """Return the state of an estimator of skdp: its parameters, its fitted attributes and its output settings."""
     # An estimator may define `_describe_fit`, which returns its fitted state as a dict
     # (empty before `fit`), and `_restore_fit`, which checks this dict and sets the state.
@@ -520,7 +520,9 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
     return {"parameters": parameters, "fitted": fitted, "output": output}
 
 
-def _load_estimator(estimator_class: Any, state: Mapping[str, Any]) -> Any:
+def _load_estimator(
+    estimator_class: type[BaseEstimator], state: Mapping[str, Any]
+) -> Any:
     """Return the estimator of a class and a state of `_dump_estimator`; check the guarantee that it states."""
     fitted, name = state["fitted"], estimator_class.__name__
     estimator = estimator_class(**state["parameters"])
@@ -544,7 +546,7 @@ def _load_estimator(estimator_class: Any, state: Mapping[str, Any]) -> Any:
     return estimator
 
 
-def _check_guarantee(estimator: Any) -> None:
+def _check_guarantee(estimator: BaseEstimator) -> None:
     """Raise an error if the guarantee of a central estimator does not follow from its parameters.
 
     A changed file could otherwise state a guarantee that its statistics do not have.

@@ -89,7 +89,11 @@ class LoadAction(argparse.Action):
         self.replaces, self.usage = replaces, usage
 
     def __call__(
-        self, parser: argparse.ArgumentParser, namespace: object, value: object, *_: Any
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: object,
+        value: object,
+        *_: object,
     ) -> None:
         """Store the value, and do not require the arguments that it replaces."""
         setattr(namespace, self.dest, value)

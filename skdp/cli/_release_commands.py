@@ -15,6 +15,7 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 from sklearn.base import clone
 
+from skdp._arrays import PathType
 from skdp.base import check_design_effect, find_bounds, parse_ends
 from skdp.central import DPGroupBy, check_sampling
 from skdp.cli._options import TEXTS, print_text
@@ -100,7 +101,7 @@ def write_table(path: Path, table: pd.DataFrame, n_keys: int) -> None:
     write_text(path, format_csv([cells.columns, *cells.to_numpy().tolist()]))
 
 
-def check_new_files(options: argparse.Namespace, **files: Any) -> None:
+def check_new_files(options: argparse.Namespace, **files: PathType | None) -> None:
     """Raise an error if two options name one file: OUT, --ledger, and the options of `files`."""
     ledger = options.ledger if isinstance(options.ledger, Path) else None
     names: dict[Path, str] = {}
@@ -495,7 +496,7 @@ def run_table(options: argparse.Namespace) -> Path:
     # Types follow from the domain, so that no row changes how another one is read.
     lenient = options.by if options.handle_unknown == "ignore" else ()
     person = options.person
-    rows: Any = FileTable(file, names, domain, lenient=lenient, person=person)
+    rows = FileTable(file, names, domain, lenient=lenient, person=person)
     groups = _make_groups(options, domain, max_weight)
     if options.design_effect is not None:
         check_design_effect(options.design_effect)

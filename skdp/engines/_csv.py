@@ -279,7 +279,7 @@ def is_name(text: str) -> bool:
 # Declared columns
 
 
-def find_text_type(name: ColumnName, values: Any) -> str:
+def find_text_type(name: ColumnName, values: Categories | Interval) -> str:
     """Return the type as which the strings of a declared column are parsed.
 
     One of "text", "number", "bool", "date" and "datetime".

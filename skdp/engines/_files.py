@@ -118,7 +118,7 @@ def find_files(path: str | os.PathLike[str]) -> tuple[Any, list[str]]:
     return filesystem, sorted(file.path for file in files)
 
 
-def check_delimiter(delimiter: Any) -> None:
+def check_delimiter(delimiter: str | None) -> None:
     """Raise an error unless a delimiter of CSV files is None or one suitable character."""
     is_character = isinstance(delimiter, str) and len(delimiter) == 1
     if delimiter is not None and (not is_character or delimiter in '"\r\n\0'):

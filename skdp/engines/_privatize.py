@@ -175,7 +175,7 @@ class BatchRelease:
         assert self._key is not None
         key = derive_key(self._key, b"batch", repr(position).encode(), *content)
 
-        def source(purpose: str, *columns: Any) -> ByteSource:
+        def source(purpose: str, *columns: object) -> ByteSource:
             """Return the source of random bits of a purpose and columns."""
             # Each purpose and column has its own random bits.
             names = [repr(to_python(part)).encode() for part in (purpose, *columns)]
@@ -202,7 +202,7 @@ class BatchRelease:
 
 
 def prepare_release(
-    sample: Any,
+    sample: object,
     transformer: ReportTransformer,
     *,
     keep: Sequence[str] = (),

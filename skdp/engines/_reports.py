@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Integers
+from skdp._arrays import Integers, PathType
 from skdp._json import parse_json
 from skdp.engines._files import (
     FileTable,
@@ -141,11 +141,12 @@ def open_source(path: str | os.PathLike[str], delimiter: str | None = None) -> S
     return ReportFile(TableFile(path, delimiter if has_delimiter else None))
 
 
-def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
+def _open_sources(
+    sources: PathType | Iterable[PathType], delimiter: str | None = None
+) -> list[Source]:
     """Open one or several distinct files of reports or tallies."""
     check_delimiter(delimiter)
-    is_one = isinstance(sources, str | os.PathLike)
-    paths = [sources] if is_one else list(sources)
+    paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     files = [open_source(path, delimiter) for path in paths]
     if not files:
         raise ValueError(

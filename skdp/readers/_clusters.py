@@ -100,7 +100,7 @@ class DaskTable(LargeTable):
         )
         run_safely(writing.compute)
 
-    def open_reports(self, release: Release, path: Any) -> Any:
+    def open_reports(self, release: Release, path: PathType) -> Any:
         """Open the folder of reports as a Dask DataFrame."""
         return dataframe.read_parquet(path)
 
@@ -227,7 +227,7 @@ class SparkTable(LargeTable):
                 os.rmdir(path.removeprefix("file://"))
             raise
 
-    def open_reports(self, release: Release, path: Any) -> Any:
+    def open_reports(self, release: Release, path: PathType) -> Any:
         """Open the folder of reports as a Spark DataFrame."""
         schema = draw_lazily(self._frame, release).schema
         return self._frame.sparkSession.read.schema(schema).parquet(path)
@@ -246,14 +246,14 @@ class SparkTable(LargeTable):
         parts = zip(np.split(flat, limits), zeros, strict=True)
         return [part.reshape(zero.shape) for part, zero in parts]
 
-    def count_values(self, names: Sequence[Any], summary: object) -> ValueCounts:
+    def count_values(self, names: Sequence[Any], summary: Summary) -> ValueCounts:
         """Count pairs of integers in the tasks, and let Spark add the counts of equal pairs."""
         pairs = self._sum_partitions(names, summary, ["group", "number"])
         groups, numbers, counts = (column[pairs[2] > 0] for column in pairs)
         return ValueCounts(((groups, numbers, counts),))
 
     def count_texts(
-        self, names: Sequence[Any], summary: Any
+        self, names: Sequence[Any], summary: object
     ) -> list[Counter[str | None]]:
         """Let Spark count the rows with each text, or None if missing, of each column; `summary` is not used."""
         counts = []
@@ -265,7 +265,7 @@ class SparkTable(LargeTable):
         return counts
 
     def _sum_partitions(
-        self, names: Sequence[Any], summary: Any, keys: Sequence[str]
+        self, names: Sequence[Any], summary: Summary, keys: Sequence[str]
     ) -> list[Integers]:
         """Let Spark add the values of `sum_partition` with equal keys; return an array of each key, then the sums."""
         schema = ", ".join(f"{name} long" for name in (*keys, "value"))
@@ -370,7 +370,7 @@ def check_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def sum_partition(
-    summary: Any, keys: Sequence[str], batches: Iterable[Any]
+    summary: Summary, keys: Sequence[str], batches: Iterable[Any]
 ) -> Iterator[Any]:
     """Sum over a partition; yield one batch with the columns `keys`, "value" and "refusal", an error or null.
 
@@ -392,7 +392,7 @@ def sum_partition(
     yield _make_batch(refusal, **dict(zip((*keys, "value"), columns, strict=True)))
 
 
-def _make_batch(refusal: str | None = None, **columns: Any) -> Any:
+def _make_batch(refusal: str | None = None, **columns: object) -> Any:
     """Make an Arrow batch of integer columns and the column "refusal" with a message or null."""
     arrays = {
         name: pyarrow.array(numbers, pyarrow.int64())

@@ -329,7 +329,7 @@ class LargeTable(ABC):
         """Draw the reports of a charged release, and write them to an open output."""
         raise NotImplementedError
 
-    def open_reports(self, release: Release, path: Any) -> Any:
+    def open_reports(self, release: Release, path: PathType) -> Any:
         """Open the reports of a release as a frame of the engine's library."""
         raise NotImplementedError
 

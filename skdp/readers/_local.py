@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -96,7 +95,7 @@ class ArrowTable(StreamTable):
         """Read columns as a stream of Arrow tables."""
         yield from read_dataset(self._frame, columns)
 
-    def open_reports(self, release: Release, path: Path) -> Any:
+    def open_reports(self, release: Release, path: PathType) -> Any:
         """Open a Parquet file as a dataset, or as a table if the frame is a table."""
         reports = dataset.dataset(path)
         is_table = isinstance(self._frame, pyarrow.Table)
@@ -179,7 +178,7 @@ class PolarsTable(StreamTable):
         """Read all rows; an Enum keeps its values."""
         return self._frame.collect(engine="streaming")
 
-    def open_reports(self, release: Release, path: Path) -> Any:
+    def open_reports(self, release: Release, path: PathType) -> Any:
         """Open a Parquet file as a lazy frame, in which columns of categories are Enums."""
         reports = polars.scan_parquet(path)
         # **Privacy.** A Categorical uses a table shared by the whole process, in order of
@@ -208,7 +207,7 @@ class DuckDBTable(StreamTable):
         with run_safely(lambda: selected.to_arrow_reader(BATCH_ROWS)) as reader:
             yield from read_batches(reader)
 
-    def open_reports(self, release: Release, path: Path) -> Any:
+    def open_reports(self, release: Release, path: PathType) -> Any:
         """Open a Parquet file as a relation in the connection of the frame."""
         quoted = str(path).replace("'", "''")
         select = f"SELECT * FROM read_parquet('{quoted}')"

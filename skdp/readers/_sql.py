@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, count, islice
 from typing import Any
 
+from skdp._arrays import PathType
 from skdp.readers._io import Extra, run_safely
 from skdp.readers._large_table import (
     BATCH_ROWS,
@@ -58,7 +59,7 @@ class IbisTable(StreamTable):
         """Read columns as a stream of Arrow tables."""
         yield from read_query(self._frame.select(*columns))
 
-    def open_reports(self, release: Release, path: Any) -> Any:
+    def open_reports(self, release: Release, path: PathType) -> Any:
         """Open a Parquet file as a dataset of pyarrow."""
         return dataset.dataset(path)
 

@@ -100,9 +100,8 @@ def check_statement(subject: Subject) -> None:
     statement = privacy_statement(prepared, trusted=[type(prepared)])
     stated = {fact.column for fact in statement.facts if fact.guarantee is not None}
     guarantee = subject.guarantee()
-    columns: Any = subject.columns
-    if guarantee.relation == "replace_values":
-        columns = guarantee.scope
+    is_of_values = guarantee.relation == "replace_values"
+    columns = guarantee.scope if is_of_values else subject.columns
     missing = sorted(map(str, set(columns) - stated))
     require(
         not missing,

@@ -170,7 +170,12 @@ class _Noise(np.ndarray):
     """Array of noise values, whose sums with numbers are recorded."""
 
     def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any
+        self,
+        ufunc: np.ufunc,
+        method: str,
+        *inputs: object,
+        out: tuple[NDArray[Any], ...] = (),
+        **options: object,
     ) -> Any:
         """Record the numbers of a sum or difference with the noise; apply other functions to plain numbers."""
         is_sum = ufunc in (np.add, np.subtract) and method == "__call__"
@@ -218,7 +223,7 @@ def compute_changes(first: Draw, second: Draw) -> list[int] | None:
     return changes
 
 
-def _subtract_exactly(number: Any, other_number: Any) -> int | None:
+def _subtract_exactly(number: float, other_number: float) -> int | None:
     """Return an exact difference; None if it is not an integer or not finite."""
     if type(number) is int and type(other_number) is int:
         return number - other_number
@@ -473,7 +478,9 @@ def replay_release(
     return Replay(draws, claim, epsilon, tuple(findings))
 
 
-def _run_release(release: Any, table: TableLike, random_state: int) -> Any:
+def _run_release(
+    release: BaseEstimator | Callable[..., Any], table: TableLike, random_state: int
+) -> Any:
     """Fit a clone of an estimator without its ledger and return it, or call a function and return its result."""
     if not hasattr(release, "fit"):
         return release(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partialmethod
 from numbers import Real
@@ -15,9 +15,9 @@ from unittest.mock import patch
 import joblib
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
-from skdp._arrays import Indices, TableLike
+from skdp._arrays import Bytes, Indices, TableLike
 from skdp.base import split_if_supervised
 from skdp.domain import Categories, Interval
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
@@ -44,7 +44,7 @@ class BaseSubject(ABC):
     # of random bits, and `fit` starts it again.
     repeats_with_seed = False
 
-    def __init__(self, estimator: Any, columns: Sequence[Any]) -> None:
+    def __init__(self, estimator: BaseEstimator, columns: Sequence[Any]) -> None:
         self.estimator = estimator
         self.columns = tuple(columns)
 
@@ -57,11 +57,11 @@ class BaseSubject(ABC):
         """Return rows such that two noisy releases differ with near certainty."""
 
     @abstractmethod
-    def prepare(self, **parameters: Any) -> Any:
+    def prepare(self, **parameters: object) -> Any:
         """Return a clone with some parameters that can release a table."""
 
     @abstractmethod
-    def release(self, prepared: object, X: TableLike | None = None) -> Any:
+    def release(self, prepared: BaseEstimator, X: TableLike | None = None) -> Any:
         """Release a table, or the public rows."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class BaseSubject(ABC):
                 estimator.set_params(**{name: value})
         return estimator
 
-    def prepare_noisy(self, **parameters: Any) -> Any:
+    def prepare_noisy(self, **parameters: object) -> Any:
         """Return a clone that can release a table with much noise (a small epsilon)."""
         return self.prepare(**self.small_epsilon(), **parameters)
 
@@ -125,7 +125,7 @@ class BaseSubject(ABC):
             return {}
         return {"epsilon": min(max(float(epsilon), low), high)}
 
-    def guarantee(self, **parameters: Any) -> PrivacyGuarantee:
+    def guarantee(self, **parameters: object) -> PrivacyGuarantee:
         """Release the public rows with some parameters, and return the guarantee."""
         prepared = self.prepare(**parameters)
         self.release(prepared)
@@ -148,7 +148,7 @@ class BaseSubject(ABC):
 class Privatizer(BaseSubject):
     """Transformer that privatizes rows; each `transform` is a release."""
 
-    def __init__(self, estimator: Any, X: TableLike | None = None) -> None:
+    def __init__(self, estimator: BaseEstimator, X: TableLike | None = None) -> None:
         """Find the declared values of each column of an estimator, or the values of the table `X`."""
         parameters = estimator.get_params(deep=False)
         # The parameter that declares the columns, and its values by column.
@@ -188,11 +188,11 @@ class Privatizer(BaseSubject):
         """Return 100 rows of valid values."""
         return self.draw_rows(100)
 
-    def prepare(self, **parameters: Any) -> Any:
+    def prepare(self, **parameters: object) -> Any:
         """Return a clone that is fitted to 8 rows."""
         return self.unfitted(**parameters).fit(self.draw_rows(8))
 
-    def unfitted(self, **parameters: Any) -> Any:
+    def unfitted(self, **parameters: object) -> Any:
         """Return a clone with declared columns and those `parameters` that it accepts."""
         if self.declared is not None:
             parameters = {str(self.parameter): dict(self.declared)} | parameters
@@ -202,7 +202,7 @@ class Privatizer(BaseSubject):
         """Fit a clone of a prepared transformer."""
         return clone(prepared).fit(self.draw_rows(8))
 
-    def release(self, prepared: Any, X: TableLike | None = None) -> Any:
+    def release(self, prepared: BaseEstimator, X: TableLike | None = None) -> Any:
         """Privatize a table, or the public rows."""
         X = self.table() if X is None else X
         return prepared.transform(X)
@@ -261,7 +261,7 @@ class Curator(BaseSubject):
         """Return the public table, whose releases with a small epsilon are noisy."""
         return self.X
 
-    def prepare(self, **parameters: Any) -> Any:
+    def prepare(self, **parameters: object) -> Any:
         """Return an unfitted clone with those `parameters` that it accepts."""
         return self.clone_estimator(parameters)
 
@@ -269,7 +269,7 @@ class Curator(BaseSubject):
         """Return a clone of a prepared estimator."""
         return clone(prepared)
 
-    def release(self, prepared: Any, X: TableLike | None = None) -> Any:
+    def release(self, prepared: BaseEstimator, X: TableLike | None = None) -> Any:
         """Fit the estimator to a table, or to the public table."""
         X = self.X if X is None else X
         with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -289,7 +289,7 @@ class Curator(BaseSubject):
 Subject = Privatizer | Curator
 
 
-def list_fitted_attributes(estimator: Any) -> dict[str, Any]:
+def list_fitted_attributes(estimator: BaseEstimator) -> dict[str, Any]:
     """Return the attributes of an estimator that are not parameters."""
     attributes = dict(vars(estimator))
     for name in estimator.get_params(deep=False):
@@ -353,7 +353,9 @@ def record_random_bytes() -> Iterator[bytearray]:
         yield collected
 
 
-def _record_draw(source: Any, draw: Any, collected: bytearray, size: int) -> Any:
+def _record_draw(
+    source: object, draw: Callable[..., Bytes], collected: bytearray, size: int
+) -> Bytes:
     """Draw bytes from a source with its original method, and collect them."""
     drawn = draw(source, size)
     collected += drawn.tobytes()
