@@ -25,8 +25,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from skdp._arrays import PathType
 from skdp._json import check_version, value_from_json, value_to_json
-from skdp.base import PathType, check_ledger
+from skdp.base import check_ledger
 from skdp.domain import Categories, Domain, FoundCategories, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho

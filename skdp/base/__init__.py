@@ -3,13 +3,6 @@
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp._arrays import AxesLike as AxesLike
-from skdp._arrays import ColumnLike as ColumnLike
-from skdp._arrays import ColumnName as ColumnName
-from skdp._arrays import Label as Label
-from skdp._arrays import PathType as PathType
-from skdp._arrays import Privileged as Privileged
-from skdp._arrays import TableLike as TableLike
 from skdp.base._declared import count_undeclared as count_undeclared
 from skdp.base._declared import declares_missing as declares_missing
 from skdp.base._declared import find_open_intervals as find_open_intervals

@@ -18,12 +18,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnLike, ColumnName, Floats, TableLike
 from skdp.base import (
-    ColumnLike,
-    ColumnName,
     PrivateEstimator,
-    TableLike,
     apply_set_output,
     check_choice,
     check_declared,

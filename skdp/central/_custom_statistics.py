@@ -14,14 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp._arrays import Floats, Indices
-from skdp.base import (
-    ColumnLike,
-    TableLike,
-    parse_bounds,
-    to_array,
-    to_float_columns,
-)
+from skdp._arrays import ColumnLike, Floats, Indices, TableLike
+from skdp.base import parse_bounds, to_array, to_float_columns
 from skdp.central._base import charge
 from skdp.central._sums import GRID, from_grid, to_grid
 from skdp.central.statistics import Noise, to_float, warn_user

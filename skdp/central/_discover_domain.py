@@ -13,14 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdp._arrays import Floats, Integers
-from skdp.base import (
-    ColumnLike,
-    ColumnName,
-    TableLike,
-    check_input,
-    has_float_resolution,
-)
+from skdp._arrays import ColumnLike, ColumnName, Floats, Integers, TableLike
+from skdp.base import check_input, has_float_resolution
 from skdp.central._base import Plan, charge
 from skdp.central._limits import LimitSearch, NoisyCounts, Start
 from skdp.central.statistics import (

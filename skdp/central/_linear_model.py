@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnLike, ColumnName, Floats, TableLike
 from skdp.base import (
     NORMAL,
     Bounds,
-    ColumnLike,
-    ColumnName,
     OrderedScore,
-    TableLike,
     check_confidence_level,
     check_flag,
     find_ratio_interval,

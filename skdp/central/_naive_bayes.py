@@ -12,13 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from scipy.stats import norm
 
-from skdp._arrays import Floats, Integers
-from skdp.base import (
-    Bounds,
-    ProbabilisticClassifier,
-    TableLike,
-    to_float_columns,
-)
+from skdp._arrays import Floats, Integers, TableLike
+from skdp.base import Bounds, ProbabilisticClassifier, to_float_columns
 from skdp.central._base import Plan, Unknown
 from skdp.central._limits import LimitSearch
 from skdp.central._rows import warn_of_few_rows

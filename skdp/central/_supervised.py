@@ -13,12 +13,9 @@ from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Codes, Floats, Indices
+from skdp._arrays import Codes, ColumnLike, ColumnName, Floats, Indices, TableLike
 from skdp.base import (
-    ColumnLike,
-    ColumnName,
     ProbabilisticClassifier,
-    TableLike,
     check_input,
     check_names,
     check_target_name,

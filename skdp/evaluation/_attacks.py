@@ -13,11 +13,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import pairwise_distances_argmin_min, roc_auc_score, roc_curve
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
-from skdp._arrays import Codes, Floats, Mask
+from skdp._arrays import Codes, ColumnLike, Floats, Mask, TableLike
 from skdp.base import (
     NORMAL,
-    ColumnLike,
-    TableLike,
     check_row_order,
     draw_seed,
     find_binomial_interval,

@@ -21,17 +21,16 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 
-from skdp._arrays import Floats, Indices, Integers
-from skdp.base import (
+from skdp._arrays import (
     ColumnLike,
     ColumnName,
+    Floats,
+    Indices,
+    Integers,
     Label,
     Privileged,
-    check_choice,
-    check_row_order,
-    draw_seed,
-    on_one_thread,
 )
+from skdp.base import check_choice, check_row_order, draw_seed, on_one_thread
 from skdp.domain import Domain, Interval
 from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
 from skdp.local import OracleEncoder, check_sample_weight

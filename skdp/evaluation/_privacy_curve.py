@@ -21,15 +21,8 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import check_cv, cross_validate
 from sklearn.utils import check_consistent_length, get_tags
 
-from skdp._arrays import Indices
-from skdp.base import (
-    ColumnLike,
-    ErrorDistribution,
-    TableLike,
-    check_row_order,
-    draw_seed,
-    on_one_thread,
-)
+from skdp._arrays import ColumnLike, Indices, TableLike
+from skdp.base import ErrorDistribution, check_row_order, draw_seed, on_one_thread
 from skdp.local import OnFitOnly, PosteriorFeatures
 from skdp.privacy import (
     Mu,

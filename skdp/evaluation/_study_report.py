@@ -26,13 +26,8 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp.base import (
-    ColumnName,
-    Privileged,
-    check_column_name,
-    on_one_thread,
-    track,
-)
+from skdp._arrays import ColumnName, Privileged
+from skdp.base import check_column_name, on_one_thread, track
 from skdp.domain import Domain
 from skdp.evaluation._attacks import attribute_inference
 from skdp.evaluation._fairness_study import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.base import AxesLike
+from skdp._arrays import AxesLike
 from skdp.evaluation._privacy_curve import check_table
 from skdp.evaluation.displays import (
     PanelDisplay,

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import NORMAL, AxesLike, ColumnName, check_choice
+from skdp._arrays import AxesLike, ColumnName
+from skdp.base import NORMAL, check_choice
 from skdp.domain import Interval, make_edge_array
 from skdp.evaluation._privacy_curve import (
     check_curve,

@@ -11,14 +11,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
-from skdp.base import (
-    ColumnLike,
-    ColumnName,
-    Label,
-    Privileged,
-    TableLike,
-    check_row_order,
-)
+from skdp._arrays import ColumnLike, ColumnName, Label, Privileged, TableLike
+from skdp.base import check_row_order
 from skdp.domain import Domain
 from skdp.metrics._labels import (
     check_both_groups,

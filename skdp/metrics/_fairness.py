@@ -10,14 +10,9 @@ import pandas as pd
 from scipy.sparse import csr_array
 from sklearn.exceptions import UndefinedMetricWarning
 
-from skdp._arrays import Floats
+from skdp._arrays import ColumnLike, ColumnName, Floats, Label, Privileged, TableLike
 from skdp.base import (
-    ColumnLike,
-    ColumnName,
     Estimate,
-    Label,
-    Privileged,
-    TableLike,
     check_choice,
     check_column_name,
     check_confidence_level,

@@ -9,17 +9,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skdp._arrays import Floats
-from skdp.base import (
-    ColumnLike,
-    ColumnName,
-    Label,
-    Privileged,
-    TableLike,
-    check_choice,
-    check_row_order,
-    warn_at_caller,
-)
+from skdp._arrays import ColumnLike, ColumnName, Floats, Label, Privileged, TableLike
+from skdp.base import check_choice, check_row_order, warn_at_caller
 from skdp.local import ReportTransformer
 from skdp.metrics._labels import find_positive_label, parse_classes, parse_weights
 from skdp.metrics._reported_groups import (

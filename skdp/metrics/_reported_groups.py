@@ -9,14 +9,16 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Mask, Privileged
-from skdp.base import (
+from skdp._arrays import (
     ColumnLike,
     ColumnName,
+    Floats,
+    Indices,
+    Mask,
+    Privileged,
     TableLike,
-    check_row_order,
-    to_array,
 )
+from skdp.base import check_row_order, to_array
 from skdp.domain import Domain
 from skdp.local import OracleEncoder, ReportTransformer
 from skdp.metrics._labels import (

@@ -9,13 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from skdp._arrays import Floats, Indices, Mask
+from skdp._arrays import ColumnName, Floats, Indices, Label, Mask, TableLike
 from skdp.base import (
-    ColumnName,
     ErrorDistribution,
     Estimate,
-    Label,
-    TableLike,
     check_column_name,
     check_confidence_level,
 )

@@ -9,15 +9,8 @@ import pandas as pd
 from scipy.special import gammaincinv, ndtr
 from sklearn.isotonic import isotonic_regression
 
-from skdp._arrays import Floats, Indices
-from skdp.base import (
-    NORMAL,
-    ColumnName,
-    Estimate,
-    TableLike,
-    check_column_name,
-    check_confidence_level,
-)
+from skdp._arrays import ColumnName, Floats, Indices, TableLike
+from skdp.base import NORMAL, Estimate, check_column_name, check_confidence_level
 from skdp.metrics._fairness import read_counts
 from skdp.metrics._labels import list_column_names, parse_column
 from skdp.metrics._reported_groups import REPORTED

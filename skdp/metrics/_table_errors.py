@@ -13,15 +13,8 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
-from skdp._arrays import Codes, ColumnLike, Floats, Indices, Mask
-from skdp.base import (
-    ColumnName,
-    TableLike,
-    check_choice,
-    check_column_name,
-    to_array,
-    warn_at_caller,
-)
+from skdp._arrays import Codes, ColumnLike, ColumnName, Floats, Indices, Mask, TableLike
+from skdp.base import check_choice, check_column_name, to_array, warn_at_caller
 from skdp.domain import Categories, Domain, Interval
 from skdp.metrics._labels import parse_classes, parse_column
 from skdp.randomness import check_size

@@ -12,12 +12,9 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Codes, Indices, Mask
+from skdp._arrays import Codes, ColumnLike, ColumnName, Indices, Mask, TableLike
 from skdp.base import (
     CallCounter,
-    ColumnLike,
-    ColumnName,
-    TableLike,
     apply_set_output,
     check_index_levels,
     check_input,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Floats, Integers
-from skdp.base import NORMAL, ColumnName, check_confidence_level
+from skdp._arrays import ColumnName, Floats, Integers
+from skdp.base import NORMAL, check_confidence_level
 from skdp.synthesis._marginal import DPMarginalSynthesizer, get_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._points import PointTable, make_point_table, sum_points

@@ -12,11 +12,9 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Indices
+from skdp._arrays import ColumnName, Indices, TableLike
 from skdp.base import (
     CallCounter,
-    ColumnName,
-    TableLike,
     find_stack_level,
     restore_on_error,
     warn_of_released_size,

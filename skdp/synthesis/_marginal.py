@@ -12,12 +12,9 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import ColumnLike, ColumnName, PathType, TableLike
 from skdp.base import (
     CallCounter,
-    ColumnLike,
-    ColumnName,
-    PathType,
-    TableLike,
     apply_set_output,
     check_input,
     check_names,

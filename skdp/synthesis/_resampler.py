@@ -10,12 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 
-from skdp.base import (
-    ColumnLike,
-    PrivateEstimator,
-    TableLike,
-    restore_on_error,
-)
+from skdp._arrays import ColumnLike, TableLike
+from skdp.base import PrivateEstimator, restore_on_error
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
 from skdp.synthesis._marginal import DPMarginalSynthesizer, draw_sample, get_fitted

@@ -14,12 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Codes, Floats, Indices, Integers, Mask
+from skdp._arrays import Codes, ColumnName, Floats, Indices, Integers, Mask, TableLike
 from skdp.base import (
     Bounds,
-    ColumnName,
     OrderedScore,
-    TableLike,
     check_column_name,
     check_declared,
     parse_bounds,

@@ -16,10 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Mask
+from skdp._arrays import ColumnName, Floats, Indices, Mask
 from skdp.base import (
     Bounds,
-    ColumnName,
     Estimate,
     check_choice,
     check_column_name,

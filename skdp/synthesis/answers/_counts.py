@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Mask
-from skdp.base import LAPLACE, NORMAL, ColumnName, check_confidence_level
+from skdp._arrays import ColumnName, Floats, Mask
+from skdp.base import LAPLACE, NORMAL, check_confidence_level
 from skdp.central import find_range
 from skdp.domain import (
     Categories,

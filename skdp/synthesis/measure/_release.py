@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from skdp.base import ColumnName, parse_ends
+from skdp._arrays import ColumnName
+from skdp.base import parse_ends
 from skdp.central import LimitSearch, plan_limit_search
 from skdp.central.statistics import (
     SEARCH_PART,
