@@ -43,8 +43,6 @@ COLUMNS = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
 # Columns that identify a point of a curve.
 POINT = ("metric", "epsilon")
 
-# An epsilon and the number of a split.
-Cell = tuple[float, int]
 
 # Text, category, file and line of a warning.
 IssuedWarning = tuple[str, type[Warning], str, int]
@@ -195,7 +193,7 @@ def privacy_curve(
         divided = divide_epsilon(steps, total) if steps else {"": total}
         parts[epsilon] = {names[prefix]: part for prefix, part in divided.items()}
 
-    def make_task(cell: Cell) -> Any:
+    def make_task(cell: tuple[float, int]) -> Any:
         """Return the delayed fit and score of one epsilon on one split."""
         epsilon, number = cell
         model = baseline
@@ -214,11 +212,11 @@ def privacy_curve(
             rows += [(*cell, name, value, *sizes) for name, value in scores.items()]
     curve = pd.DataFrame(rows, columns=[*COLUMNS, "guess"])
     curve.attrs["baseline"] = "no privacy" if is_automatic else "the baseline"
-    _warn_once(issued)
+    _issue_distinct(issued)
     return curve
 
 
-def _warn_once(issued: Iterable[IssuedWarning]) -> None:
+def _issue_distinct(issued: Iterable[IssuedWarning]) -> None:
     """Issue the warnings of all fits: of equal ones, also about different columns, the first."""
     distinct: dict[Any, IssuedWarning] = {}
     for warning in issued:

@@ -47,7 +47,6 @@ from skdp.randomness import check_type
 from skdp.tables import Table
 
 Workload: TypeAlias = Literal["columns", "pairs"]
-ColumnWeights: TypeAlias = Literal["uniform"] | Mapping[Any, float]
 
 # The columns that are reported together.
 Group: TypeAlias = tuple[Any, ...]
@@ -402,7 +401,7 @@ class LocalTableEncoder(CategoryTransformer):
         categories: Categories = "auto",
         bounds: Mapping[Any, tuple[float, float]] | None = None,
         workload: Workload = "columns",
-        weights: ColumnWeights = "uniform",
+        weights: Literal["uniform"] | Mapping[Any, float] = "uniform",
         handle_unknown: HandleUnknown = "error",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,

@@ -20,7 +20,7 @@ from skdp.base import NORMAL, Estimate, find_binomial_interval
 from skdp.randomness import check_type
 
 # Estimated numbers of rows below this are rounding errors of 0.
-MIN_ROWS = 1e-9
+MIN_TOTAL = 1e-9
 
 # A rate of a group without rows is nan, without a warning of NumPy.
 IGNORE_DIVISION = np.errstate(divide="ignore", invalid="ignore")
@@ -283,7 +283,7 @@ def sum_rates(cells: CellSums) -> RateSums:
 @IGNORE_DIVISION
 def _average_weights(sums: Floats, squares: Floats, weights: Floats) -> Floats:
     """Return means of `weights` by sums of weights and of squared weights; nan without rows."""
-    means = np.where(sums > MIN_ROWS, squares / sums, np.nan)
+    means = np.where(sums > MIN_TOTAL, squares / sums, np.nan)
     # Noise may move the mean weight of a few rows outside the possible weights.
     return np.clip(means, weights.min(), weights.max())
 
@@ -378,7 +378,7 @@ def propagate_cells(
 def score_rates(sums: RateSums, level: float) -> tuple[Estimate, Floats]:
     """Estimate rates with score intervals, (n_rates, n_groups), and covariances, (n_rates, n_groups, n_groups)."""
     total, coefficients = sums.denominator, sums.covariance
-    raw_rate = np.where(total > MIN_ROWS, sums.numerator / total, np.nan)
+    raw_rate = np.where(total > MIN_TOTAL, sums.numerator / total, np.nan)
     rate = np.clip(raw_rate, 0, 1)
     t, u = rate[..., np.newaxis], rate[:, np.newaxis]
     covariance = coefficients[0] - coefficients[1] * (t + u) + coefficients[2] * t * u

@@ -30,9 +30,6 @@ from skdp.tables import (
     wrap_table,
 )
 
-RangeQuery = Mapping[Any, Any]
-ListedValues = Categories | Interval
-
 # Types of bounds, as named by `type_of_value`, that a range of dates may have.
 TIME_KINDS = ("date", "datetime")
 TIME = "datetime64[us]"
@@ -309,7 +306,9 @@ def _code_columns(
     return pd.DataFrame(codes)
 
 
-def _encode(name: ColumnName, values: ListedValues, column: ColumnLike) -> Codes:
+def _encode(
+    name: ColumnName, values: Categories | Interval, column: ColumnLike
+) -> Codes:
     """Return the index of each cell in `values`, or ``len(values)`` if it is outside."""
     (codes,) = Domain({name: values}).encode([column])
     return codes
@@ -361,7 +360,7 @@ def _select_column(table: Table, name: ColumnName) -> Any:
 
 
 def range_query_error(
-    real: TableLike, synthetic: TableLike, queries: Iterable[RangeQuery]
+    real: TableLike, synthetic: TableLike, queries: Iterable[Mapping[Any, Any]]
 ) -> float:
     """Compute the mean absolute error of range queries, as a proportion of the rows.
 
@@ -423,7 +422,7 @@ def range_query_error(
     return float(np.mean(errors))
 
 
-def _answer_query(table: Table, query: RangeQuery) -> float:
+def _answer_query(table: Table, query: Mapping[Any, Any]) -> float:
     """Return the proportion of the rows that satisfy all conditions of a range query."""
     is_selected: Any = True
     for name, condition in query.items():

@@ -28,7 +28,6 @@ from skdp.readers._large_table import (
     LargeTable,
     Release,
     Summary,
-    Sums,
     ValueCounts,
     add_up_batches,
     check_batches,
@@ -104,7 +103,7 @@ class DaskTable(LargeTable):
         """Open the folder of reports as a Dask DataFrame."""
         return dataframe.read_parquet(path)
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Sum over each partition in its task, and add the sums of the partitions.
 
         `summary` returns the sums of one table as arrays, and `names` are the columns that it reads.
@@ -160,12 +159,12 @@ def _draw_partition(
     return release.draw(partition, (partition_info["number"], 0))
 
 
-def _add_up_partition(summary: Summary, partition: object) -> Sums:
+def _add_up_partition(summary: Summary, partition: object) -> list[Integers]:
     """Sum over a partition in blocks of rows."""
     return run_check(lambda: add_up_batches(split_frame(partition), summary))
 
 
-def _add_sums(first: Sums, second: Sums) -> Sums:
+def _add_sums(first: list[Integers], second: list[Integers]) -> list[Integers]:
     """Add the sums of two parts of a table, array by array."""
     return list(map(operator.add, first, second))
 
@@ -232,7 +231,7 @@ class SparkTable(LargeTable):
         schema = draw_lazily(self._frame, release).schema
         return self._frame.sparkSession.read.schema(schema).parquet(path)
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Sum over each partition in its task, and let Spark add the nonzero sums.
 
         `summary` returns the sums of one table as arrays, and `names` are the columns that it reads.

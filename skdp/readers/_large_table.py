@@ -45,7 +45,6 @@ pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 duckdb = Extra("duckdb")
 
 Tables = Generator[Any, None, None]
-Sums = list[Integers]
 Pairs = tuple[Integers, Integers, Integers]
 
 REPEATED_IDS = "`person` has repeated entries. Pass one row for each record."
@@ -283,7 +282,7 @@ class LargeTable(ABC):
         return check_path(path) or make_temporary_path()
 
     @abstractmethod
-    def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Return the sums of a summary over the named columns of all rows, in one pass."""
 
     def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
@@ -399,7 +398,7 @@ class StreamTable(LargeTable):
         """Privatize the rows in batches."""
         return draw_batches(release, self.read(release.columns))
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Sum over all rows in one pass."""
         return add_up_batches(self.read(names), summary)
 
@@ -457,7 +456,7 @@ def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
     return pd.DataFrame(columns, copy=False)
 
 
-def add_up_batches(tables: Tables, summary: Summary) -> Sums:
+def add_up_batches(tables: Tables, summary: Summary) -> list[Integers]:
     """Compute the sums of a summary over a stream of tables."""
     sums = summary.zeros()
     with closing(tables):

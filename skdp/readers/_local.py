@@ -9,7 +9,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from skdp._arrays import PathType
+from skdp._arrays import Integers, PathType
 from skdp.readers._io import Extra, read_safely, run_safely
 from skdp.readers._large_table import (
     BATCH_ROWS,
@@ -17,7 +17,6 @@ from skdp.readers._large_table import (
     Release,
     StreamTable,
     Summary,
-    Sums,
     Tables,
     add_up_batches,
     read_batches,
@@ -65,7 +64,7 @@ class MemoryTable(LargeTable):
         """Return the table."""
         return self._frame
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Sum over all rows in blocks."""
         is_frame(self._frame)  # raises for repeated column names
         return add_up_batches(split_frame(self._frame), summary)

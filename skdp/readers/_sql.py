@@ -9,14 +9,13 @@ from functools import partial
 from itertools import chain, count, islice
 from typing import Any
 
-from skdp._arrays import PathType
+from skdp._arrays import Integers, PathType
 from skdp.readers._io import Extra, run_safely
 from skdp.readers._large_table import (
     BATCH_ROWS,
     Release,
     StreamTable,
     Summary,
-    Sums,
     Tables,
     read_batches,
 )
@@ -63,7 +62,7 @@ class IbisTable(StreamTable):
         """Open a Parquet file as a dataset of pyarrow."""
         return dataset.dataset(path)
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Sum over the distinct rows, each as often as it occurs, or over all rows if there are many distinct ones."""
         if self.limit is not None or (rows := self._find_distinct(names)) is None:
             return super().add_up(names, summary)

@@ -28,8 +28,6 @@ from skdp.tables import is_frame, is_missing, to_object_list, wrap_table
 SECRET_TEXT = "s3cr3t"
 SECRET_NUMBER = 72619.25
 
-ValueLists = dict[Any, list[Any]]
-
 
 def require(condition: object, reason: str) -> None:
     """Fail a check unless a condition holds."""
@@ -162,7 +160,7 @@ class Privatizer(BaseSubject):
                 "`estimator` must make new reports in each call, got a secret_key of "
                 "permanent reports. Check it without a key."
             )
-        values: ValueLists = {}
+        values: dict[Any, list[Any]] = {}
         if X is not None:
             columns = read_columns(X if is_frame(X) else np.asarray(X, dtype=object))
             for name, column in columns.items():
@@ -331,7 +329,7 @@ def _choose_dtype(values: list[Any]) -> Any:
     return object if is_object else np.array(values).dtype
 
 
-def read_columns(output: object) -> ValueLists:
+def read_columns(output: object) -> dict[Any, list[Any]]:
     """Convert a table of any library to lists of Python values, with None for missing values."""
     table = wrap_table(output)
     columns = {}
