@@ -106,10 +106,10 @@ def test_range_outside_the_bins_has_no_records(name, outside):
 def test_intervals_of_noisy_counts_have_the_stated_coverage(delta):
     true = pd.crosstab(PEOPLE["age"] // 20, PEOPLE["smokes"])[["yes", "no"]].to_numpy().ravel()
     covered = []
-    for seed in range(30):
+    for seed in range(15):
         found = fit_model(0.3, delta=delta, marginals=KEPT[:1], random_state=seed).marginal(["age", "smokes"])
         covered += ((found["lower"] <= true) & (true <= found["upper"])).tolist()
-    assert 0.91 < np.mean(covered) <= 0.99
+    assert 0.9 < np.mean(covered) <= 0.99
 
 
 @pytest.mark.long
@@ -137,7 +137,7 @@ def test_counts_of_found_bins_have_the_stated_coverage(delta):
 # A binomial number of intervals with coverage 95 % is below `min_covered` with probability 1e-6.
 @pytest.mark.parametrize(
     ("names", "epsilon", "n_fits", "min_covered"),
-    quick_first(1, [(["age", "job", "answer"], 0.3, 50, 38), (["age", "sex"], 0.5, 150, 127)]),
+    quick_first(1, [(["age", "job", "answer"], 0.3, 20, 12), (["age", "sex"], 0.5, 150, 127)]),
 )
 def test_intervals_of_sums_of_many_nearly_empty_cells_cover(names, epsilon, n_fits, min_covered):
     rng = np.random.default_rng(5)

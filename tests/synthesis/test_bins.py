@@ -250,7 +250,7 @@ def numbers(n, seed=0):
 ENDS = {"skewed": (0, 60), "below zero": (-100, 100)}
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", quick_first(1, [0, 1]))
 def test_standard_deviations_are_kept_between_wide_bounds(seed):
     """Noise in bins far from all records became rows: standard deviations were up to 90 times too large."""
     rng = np.random.default_rng(3)
@@ -269,39 +269,7 @@ def test_standard_deviations_are_kept_between_wide_bounds(seed):
     assert (rows.std() / table.std()).between(0.8, 1.2).all()
 
 
-@pytest.mark.parametrize("bins", ["declared", "found"])
-@pytest.mark.parametrize("seed", quick_first(1, range(4)))
-def test_noise_in_empty_bins_does_not_inflate_standard_deviations(bins, seed):
-    """In 32 bins up to 100,000, standard deviations of 3,000 rows were 17 to 180 times too large."""
-    rng = np.random.default_rng(5)
-    columns = {
-        "amount": np.exp(5 + rng.normal(size=N)).round(2),
-        "minutes": np.exp(4 + 0.7 * rng.normal(size=N)).round(),
-        "score": rng.normal(900, 100, N).round(),
-    }
-    table = pd.DataFrame(columns)
-    domain = {"amount": Interval(0, 100_000, bins=32, decimals=2)}
-    domain |= {name: Interval(0, 100_000, bins=32) for name in ("minutes", "score")}
-    synthesizer = DPMarginalSynthesizer(0.3, delta=1e-9, domain=bounds_only(domain, bins), random_state=seed)
-    rows = synthesizer.fit(table.astype({"minutes": int, "score": int})).sample(N)
-    assert (rows.std() / table.std()).max() < 6
-    assert ((rows.mean() - table.mean()).abs() / table.std()).max() < 3
-
-
-@pytest.mark.parametrize("bins", ["declared", "found"])
-def test_round_numbers_are_kept_in_wide_intervals(bins):
-    """A spike within a wide interval was spread over its cell: 0.4 too few rows of 60 % had it."""
-    rng = np.random.default_rng(4)
-    numbers = np.where(rng.random(N) < 0.6, 250, rng.normal(400, 120, N).round().clip(0, 5_000))
-    table = pd.DataFrame({"x": numbers.astype(int), "y": [0, 1] * (N // 2)})
-    domain = {"x": Interval(0, 5_000, bins=32), "y": [0, 1]}
-    synthesizer = DPMarginalSynthesizer(3.0, delta=1e-6, domain=bounds_only(domain, bins), random_state=0)
-    rows = synthesizer.fit(table).sample(N)
-    assert (rows["x"] == 250).mean() == pytest.approx(0.6, abs=0.03)
-    assert rows["x"].std() == pytest.approx(numbers.std(), rel=0.1)
-
-
-@pytest.mark.parametrize(("bins", "decimals"), diagonal(["declared", "found"], [0, 1, 2]))
+@pytest.mark.parametrize(("bins", "decimals"), diagonal(["declared", "found"], quick_first(2, [0, 2, 1])))
 def test_rows_have_the_declared_decimals_for_any_dtype(decimals, bins):
     table = numbers(2_000)
     domain = {name: Interval(*ends, bins=20, decimals=decimals) for name, ends in ENDS.items()}

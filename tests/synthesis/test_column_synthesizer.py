@@ -50,9 +50,9 @@ def synthesizer(columns=("age", "sex"), epsilon=1.0, **parameters):
 
 
 def small_tables(n_values):
-    """Return tables of few rows with 1 to 5 public values beside private values."""
+    """Return tables of few rows with 2 and 5 public values beside private values."""
     tables = []
-    for n_cells in (1, 2, 5):
+    for n_cells in (2, 5):
         rng = np.random.default_rng(n_values)
         cells = np.append(np.arange(n_cells), rng.integers(0, n_cells, 5))
         tables.append(pd.DataFrame({"cell": cells.astype(str), "value": rng.integers(0, n_values, len(cells))}))
@@ -62,6 +62,9 @@ def small_tables(n_values):
 def release_of(epsilon, n_values, **parameters):
     domain = {"cell": [*map(str, range(5))], "value": range(n_values)}
     return DPColumnSynthesizer(["value"], epsilon, domain=domain, **parameters)
+
+
+SAVED = save_bytes(synthesizer(["age"]).fit(people(100)))
 
 
 class TestPrivacy:
@@ -89,7 +92,7 @@ class TestPrivacy:
         table = pd.DataFrame({"cell": ["a", "b"] * 5, "value": np.arange(10.0) * 4})
         domain = {"cell": ["a", "b"], "value": Interval(0.0, 40.0, bins=bins)}
         used = []
-        for row, value in itertools.product([3, 6], [1.0, 11.0, 21.0, 39.0]):
+        for row, value in itertools.product([3, 6], [1.0, 21.0]):
             neighbor = table.copy()
             neighbor.loc[row, "value"] = value
             release = DPColumnSynthesizer(["value"], epsilon, domain=domain)
@@ -102,7 +105,7 @@ class TestPrivacy:
 
     @pytest.mark.parametrize(
         ("columns", "n_neighbors"),
-        diagonal([["age", "sex"], ["income"], ["sex", "job"]], [5, pytest.param(170, marks=pytest.mark.long)]),
+        diagonal([["age", "sex"], ["income"], ["sex", "job"]], [4, pytest.param(170, marks=pytest.mark.long)]),
     )
     def test_neighbors_in_private_columns_are_within_epsilon(self, columns, n_neighbors):
         rng = np.random.default_rng(1)
@@ -141,7 +144,7 @@ class TestPrivacy:
         assert replay_release(release, table, neighbor).passed
 
     def test_synthesizer_passes_the_checks_of_curators(self):
-        check_curator(synthesizer(delta=1e-6), people(60).reset_index(drop=True))
+        check_curator(synthesizer(delta=1e-6), people(20).reset_index(drop=True))
 
     @pytest.mark.parametrize(
         ("parameters", "message"),
@@ -267,35 +270,29 @@ class TestRows:
         pd.testing.assert_frame_equal(loaded.transform(people(500)), release.transform(people(500)))
 
     @pytest.mark.parametrize(
-        "change", [{"proportions": -np.ones(80)}, {"proportions": np.ones(80)}, {"edges": [0.0, 1.0, 80.5]}]
-    )
-    def test_damaged_distributions_of_numbers_raise_an_error(self, change):
-        release = synthesizer(["age"]).fit(people(100))
-        data = forge_file(save_bytes(release), lambda content: content["fitted"]["shapes"][0].update(change))
-        with pytest.raises(ValueError, match=r"must be finite and have the shape|have different edges"):
-            skdp.load(io.BytesIO(data))
-
-    @pytest.mark.parametrize(
-        ("part", "value", "message"),
+        ("place", "change", "message"),
         [
-            ("tables", [{}], "cannot be read"),
-            ("guarantee_", 3, "cannot be read"),
-            ("more", 1, "must be the attributes of a DPColumnSynthesizer"),
+            (["shapes", 0], {"proportions": -np.ones(80)}, "must be finite and have the shape"),
+            (["shapes", 0], {"proportions": np.ones(80)}, "must be finite and have the shape"),
+            (["shapes", 0], {"edges": [0.0, 1.0, 80.5]}, "have different edges"),
+            # The first table has one row, and a column for each of four bins.
+            (["tables", 0], {"logits": np.zeros((2, 4))}, "must be finite and have the shape"),
+            (["tables", 0], {"logits": np.zeros((1, 3))}, "must be finite and have the shape"),
+            (["tables", 0], {"logits": np.full((1, 4), np.inf)}, "must be finite and have the shape"),
+            ([], {"tables": [{}]}, "cannot be read"),
+            ([], {"guarantee_": 3}, "cannot be read"),
+            ([], {"more": 1}, "must be the attributes of a DPColumnSynthesizer"),
         ],
     )
-    def test_damaged_files_raise_an_error(self, part, value, message):
-        release = synthesizer(["sex"]).fit(people(100))
-        data = forge_file(save_bytes(release), lambda content: content["fitted"].update({part: value}))
-        with pytest.raises(ValueError, match=message):
-            skdp.load(io.BytesIO(data))
+    def test_damaged_files_raise_an_error(self, place, change, message):
+        def damage(content):
+            node = content["fitted"]
+            for key in place:
+                node = node[key]
+            node.update(change)
 
-    @pytest.mark.parametrize("logits", [np.zeros((2, 2)), np.zeros((1, 3)), np.full((1, 2), np.inf)])
-    def test_damaged_logits_raise_an_error(self, logits):
-        """The first table has one row, and a column for each of two values."""
-        release = synthesizer(["sex"]).fit(people(100))
-        data = forge_file(save_bytes(release), lambda content: content["fitted"]["tables"][0].update(logits=logits))
-        with pytest.raises(ValueError, match="must be finite and have the shape"):
-            skdp.load(io.BytesIO(data))
+        with pytest.raises(ValueError, match=message):
+            skdp.load(io.BytesIO(forge_file(SAVED, damage)))
 
 
 def wide_table(n_rows=400):
@@ -394,7 +391,7 @@ class TestDomainOfSeveralColumns:
         part = table.drop(columns="b")
         require_kept(["age"], synthesizer(["age"], domain=domain, random_state=0).fit_transform(part), part)
 
-    @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+    @pytest.mark.parametrize("library", quick_first(2, ["pandas", "pyarrow", "polars"]))
     def test_private_values_satisfy_constraints(self, library):
         domain = Domain(
             DOMAIN | {"since": Interval(0, 80, bins=4)},
@@ -420,7 +417,7 @@ class TestDomainOfSeveralColumns:
         assert (made["sex"] == "f")[table["income"] == "low"].all()
         assert set(release.transform(table.drop(columns="income"))["sex"]) == {"f", "m"}
 
-    def test_rows_without_a_possible_private_value_warn(self):
+    def test_rows_without_a_possible_private_value_warn(self, few_rounds):
         domain = Domain(DOMAIN, constraints=["age < 80 and job != 'a'"])
         table = people(50)
         with pytest.warns(UserWarning, match="Some rows violate the constraints"):
@@ -455,8 +452,8 @@ class TestResampler:
 def test_draws_are_nearly_as_even_as_expected():
     """Independent draws would deviate by the root of n p (1 - p)."""
     errors = []
-    for seed in range(10):
-        table = people(4_000)
+    table = people(4_000)
+    for seed in range(5):
         made = synthesizer(["sex"], 1e6, delta=1e-6, random_state=seed).fit_transform(table)
         errors.append((made["sex"] == "m").sum() - (table["sex"] == "m").sum())
     assert np.sqrt(np.mean(np.square(errors))) < math.sqrt(4_000 / 4) / 2

@@ -9,11 +9,11 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
 from skdp.testing import replay_release
-from tests.conftest import counted_draws, diagonal, quick_first
+from tests.conftest import counted_draws, quick_first
 from tests.errors import refusal
 from tests.synthesis.bounds import bounds_only
 
-N = 3_000
+N = 1_000
 
 
 def people(n_rows=N, seed=0):
@@ -59,7 +59,7 @@ def require_valid(rows):
         assert ((rows["end"] > 20) == rows["late"]).all()
 
 
-@pytest.mark.parametrize(("epsilon", "bins"), diagonal([0.1, 10.0], ["declared", "found"]))
+@pytest.mark.parametrize(("epsilon", "bins"), quick_first(1, [(0.1, "found"), (10.0, "declared")]))
 def test_constraints_hold_in_all_rows(bins, epsilon):
     synthesizer = fit_model(domain=bounds_only(DOMAIN, bins), epsilon=epsilon)
     rows = synthesizer.sample(1_000)
@@ -77,7 +77,7 @@ def test_constraints_hold_in_all_rows(bins, epsilon):
         assert list(copy.sample(5)) == list(rows)
 
 
-@pytest.mark.parametrize("library", quick_first(2, ["polars", "lazy", "pyarrow"]))
+@pytest.mark.parametrize("library", quick_first(1, ["lazy", "polars", "pyarrow"]))
 def test_constraints_hold_in_other_libraries(library):
     module = pytest.importorskip("pyarrow" if library == "pyarrow" else "polars")
     frame = module.Table.from_pandas(people()) if library == "pyarrow" else module.DataFrame(people())
@@ -89,8 +89,7 @@ def test_derived_columns_are_not_read():
     table = people()
     fitted = fit_model(table)
     made = fitted.sample(200)
-    for other in (table.assign(total=np.nan), table.assign(total="text")):
-        pd.testing.assert_frame_equal(fit_model(other).sample(200), made)
+    pd.testing.assert_frame_equal(fit_model(table.assign(total="text")).sample(200), made)
     without = fit_model(table.drop(columns="total")).sample(200)
     pd.testing.assert_frame_equal(without[list(made)], made)
     assert fitted.guarantee_.scope == tuple(table)
@@ -157,5 +156,5 @@ def test_missing_values_satisfy_no_comparison():
     table["end"] = table["end"].where(np.arange(N) % 3 > 0)
     rows = fit_model(table, Domain(columns, constraints=["end >= start"])).sample(500)
     assert rows["end"].notna().all()
-    rows = fit_model(table, Domain(columns, constraints=["not end < start"])).sample(3_000)
+    rows = fit_model(table, Domain(columns, constraints=["not end < start"])).sample(1_000)
     assert rows["end"].isna().mean() == pytest.approx(1 / 3, abs=0.1)

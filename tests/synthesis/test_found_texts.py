@@ -58,13 +58,15 @@ def test_errors_are_close_to_errors_with_declared_values():
     names = ["job", "ill", "owns"]
     errors = []
     for domain in (AGE, DECLARED):
-        made = [fit_model(PEOPLE, domain=domain, random_state=seed).sample(20_000) for seed in range(3)]
+        made = [fit_model(PEOPLE, domain=domain, random_state=seed).sample(20_000) for seed in range(1)]
         pairs = list(combinations(names, 2))
         errors.append(np.mean([measure_error(PEOPLE, table, [*pair]) for table in made for pair in pairs]))
     assert errors[0] < max(1.5 * errors[1], 0.02)
 
 
-@pytest.mark.parametrize("library", ["objects", "text", "category", "polars", "lazy", "arrow", "array"])
+@pytest.mark.parametrize(
+    "library", often(["objects", "text", "category", "polars", "lazy", "arrow", "array"], ["category", "lazy", "array"])
+)
 def test_values_are_found_in_every_library(library):
     texts = ["job", "ill"]
     given = {

@@ -8,6 +8,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis import synthetic_inference
+from tests.conftest import quick_first
 
 N = 5_000
 DOMAIN = {"age": Interval(0, 80, bins=8), "sex": ["f", "m"], "income": Interval(0, 100, bins=10, real=True)}
@@ -63,25 +64,21 @@ def test_deviation_includes_the_spread_within_bins(interval):
     assert found.loc["std", "estimate"] == pytest.approx(table["x"].std(), rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "n_fits"), [(1.0, 8), pytest.param(0.3, 200, marks=pytest.mark.long)], ids=["1", "0.3"]
-)
-def test_intervals_have_the_stated_coverage(epsilon, n_fits):
+@pytest.mark.long
+def test_intervals_have_the_stated_coverage():
     """New people from one population in each fit, and new noise; columns in one marginal."""
-    population = statistics(people(100_000, seed=99))
+    population, n_fits = statistics(people(100_000, seed=99)), 200
     covered = []
     domain = {name: DOMAIN[name] for name in ("sex", "income")}
     for seed in range(n_fits):
         table = people(2_000, seed + 1)[["sex", "income"]]
-        found = infer(fit_model(table, epsilon, seed, domain, [("sex", "income")]))
+        found = infer(fit_model(table, 0.3, seed, domain, [("sex", "income")]))
         for term, value in population.items():
             if found.loc[term, "supported"]:
                 covered.append(found.loc[term, "lower"] <= value <= found.loc[term, "upper"])
     assert len(covered) > 0.99 * 3 * n_fits  # noise may make a difference not linear
     share = np.mean(covered)
-    assert 0.95 - 4 * np.sqrt(0.05 / (3 * n_fits)) < share
-    if n_fits > 100:
-        assert share < 0.985
+    assert 0.95 - 4 * np.sqrt(0.05 / (3 * n_fits)) < share < 0.985
 
 
 def test_standard_error_includes_noise_and_sampling():
@@ -120,9 +117,9 @@ def test_values_counted_together_are_not_supported():
 def test_group_within_the_noise_is_not_supported():
     table = people(2_000)
     table["sex"] = np.where(np.arange(2_000) < 3, "f", "m")
-    found = [infer(fit_model(table, 0.3, seed=seed)).loc["difference"] for seed in range(4)]
+    found = [infer(fit_model(table, 0.3, seed=seed)).loc["difference"] for seed in range(2)]
     reasons = [term["reason"] for term in found if not term["supported"]]
-    assert len(reasons) >= 2
+    assert reasons
     assert all("not linear within the noise of the counts: declare narrower" in reason for reason in reasons)
 
 
@@ -172,12 +169,12 @@ def test_jump_within_a_bin_is_not_supported():
     assert not named["supported"].any()
 
 
-@pytest.mark.parametrize("domain", [{"age": DOMAIN["age"]}, {"age": Interval(0, 80, bins=40, real=True)}])
-def test_means_of_small_groups_do_not_jump(domain):
+@pytest.mark.parametrize("age", quick_first(1, [DOMAIN["age"], Interval(0, 80, bins=40, real=True)]))
+def test_means_of_small_groups_do_not_jump(age):
     table = people(20_000)
     table["sex"] = np.where(np.arange(20_000) < 60, "f", "m")
     synthesizer = fit_model(
-        table[["age", "sex"]], 100.0, domain=domain | {"sex": ["f", "m"]}, marginals=[("age", "sex")]
+        table[["age", "sex"]], 100.0, domain={"age": age, "sex": ["f", "m"]}, marginals=[("age", "sex")]
     )
     found = infer(synthesizer, lambda rows: rows.groupby("sex")["age"].mean(), ["age", "sex"])
     assert found["supported"]["m"]
@@ -196,7 +193,7 @@ def test_change_outside_the_model_is_not_supported():
     def difference(rows):
         return rows.loc[rows.g == "a", "x"].mean() - rows.loc[rows.g == "b", "x"].mean()
 
-    for seed in range(12):
+    for seed in range(5):
         synthesizer = DPMarginalSynthesizer(0.3, domain=domain, marginals=[("x", "g")], random_state=seed).fit(table)
         found = synthetic_inference(synthesizer, difference)
         assert found["supported"].all() or found["reason"].all()

@@ -64,7 +64,7 @@ def sign_of(rows, n_factors=3):
 @pytest.mark.parametrize(
     "parameters",
     quick_first(
-        2, [{"target": "label", "delta": 0}, {"max_rows_per_person": 2, "epsilon": 8.0}, {}, {"target": "label"}]
+        1, [{"target": "label", "delta": 0}, {"max_rows_per_person": 2, "epsilon": 8.0}, {}, {"target": "label"}]
     ),
 )
 def test_sign_of_three_binned_columns_is_kept(parameters):
@@ -74,7 +74,7 @@ def test_sign_of_three_binned_columns_is_kept(parameters):
     assert measure_accuracy(synthesizer, sign_of) > 0.9
 
 
-@pytest.mark.parametrize(("target", "n", "seed"), [(None, N, 0), ("label", 20_000, 1)])
+@pytest.mark.parametrize(("target", "n", "seed"), quick_first(1, [(None, N, 0), ("label", 20_000, 1)]))
 def test_sign_of_four_binned_columns_is_kept(target, n, seed):
     """The model has no capacity for the rule beside all pairs of independent columns."""
     table = make_sign(n, n_factors=4, seed=seed)
@@ -105,22 +105,6 @@ def test_rule_over_unordered_columns_is_kept():
 
 
 @pytest.mark.long
-def test_parity_of_thirds_is_kept():
-    """With an even number of groups per column, a third is divided between two groups."""
-    numbers = np.random.default_rng(0).random((10_000, 6))
-    table = pd.DataFrame(numbers, columns=list("abcdef"))
-
-    def rule(rows):
-        return np.floor(3 * rows.to_numpy(float)[:, :3]).sum(axis=1) % 2
-
-    table["label"] = rule(table).astype(int)
-    domain = {name: Interval(0.0, 1.0, bins=9) for name in "abcdef"} | {"label": [0, 1]}
-    synthesizer = fit(table, domain, epsilon=3.0)
-    assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
-    assert measure_accuracy(synthesizer, rule) > 0.9
-
-
-@pytest.mark.long
 def test_rule_over_an_unordered_column_of_many_values_is_kept():
     """Neighboring values have different effects, so that groups of them have little."""
     table = make_sign(10_000, 2)
@@ -137,7 +121,7 @@ def test_rule_over_an_unordered_column_of_many_values_is_kept():
     assert measure_accuracy(synthesizer, rule) > 0.9
 
 
-@pytest.mark.parametrize(("target", "delta"), quick_first(2, [(None, 1e-6), ("label", 0.0), ("label", 1e-6)]))
+@pytest.mark.parametrize(("target", "delta"), quick_first(1, [(None, 1e-6), ("label", 0.0), ("label", 1e-6)]))
 def test_rule_of_a_small_table_is_kept(target, delta):
     synthesizer = fit(make_sign(2_500, seed=1), epsilon=1.0, delta=delta, target=target)
     assert measure_accuracy(synthesizer, sign_of) > 0.8
@@ -174,12 +158,7 @@ def test_sample_of_records_suffices_for_the_search(monkeypatch):
     assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
 
 
-def test_rule_in_a_lazy_table_is_kept():
-    synthesizer = fit(pl.from_pandas(make_sign()).lazy())
-    assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
-
-
-@pytest.mark.parametrize("target", [None, "e"])
+@pytest.mark.parametrize("target", quick_first(1, [None, "e"]))
 def test_chain_of_columns_has_no_interaction(target):
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 4, N)]
@@ -236,9 +215,9 @@ def score(rows, rate, seed=0):
 
 @pytest.mark.parametrize("rate", quick_first(1, [Fraction(1, 2), Fraction(1)]))
 def test_record_changes_each_score_by_at_most_one_in_small_tables(rate):
-    """All tables of up to two records, some of three, and each record beside them; other records are sampled alike."""
+    """All tables of one record, some of two and three, and each record beside them; others are sampled alike."""
     changes = []
-    for n, step in enumerate((1, 1, 1, 5)):
+    for n, step in enumerate((1, 1, 2, 20)):
         for rows in itertools.islice(itertools.combinations_with_replacement(CELLS, n), 0, None, step):
             before = score(list(rows), rate)
             for row in CELLS:
@@ -269,10 +248,10 @@ def test_scores_are_of_a_sample_with_the_stated_fraction_of_the_records():
 
 
 def test_person_with_three_records_changes_each_score_by_at_most_three():
-    rows = CELLS[:5]
-    changes = []
-    for person in itertools.combinations_with_replacement(CELLS, 3):
-        changes.append(np.abs(score([*rows, *person], Fraction(1)) - score(rows, Fraction(1))))
+    rows, changes = CELLS[:5], []
+    before = score(rows, Fraction(1))
+    for person in itertools.combinations_with_replacement(CELLS[::2], 3):
+        changes.append(np.abs(score([*rows, *person], Fraction(1)) - before))
     assert np.max(changes) == 3
 
 
@@ -299,10 +278,10 @@ def test_choice_compares_scores_of_weighted_records_with_expected_records():
 
 @pytest.mark.parametrize(("delta", "choice"), [(0.0, "permute-and-flip"), (1e-9, "exponential mechanism")])
 def test_guarantee_names_noise_and_choices(delta, choice):
-    mechanism = fit(make_sign(1_000), delta=delta).guarantee_.mechanism
+    mechanism = fit(make_sign(200), delta=delta).guarantee_.mechanism
     assert "noise on marginals and scores" in mechanism
     assert f"{choice} of marginals" in mechanism
-    assert choice not in fit(make_sign(1_000), delta=delta, marginals="independent").guarantee_.mechanism
+    assert choice not in fit(make_sign(200), delta=delta, marginals="independent").guarantee_.mechanism
 
 
 REPLAYED = {
@@ -336,7 +315,7 @@ def replay_neighbors(name, n_neighbors, monkeypatch):
 
 @pytest.mark.parametrize("name", quick_first(2, [*REPLAYED][::-1]))
 def test_replay_of_a_search_costs_at_most_the_guarantee(name, monkeypatch):
-    replay_neighbors(name, 2, monkeypatch)
+    replay_neighbors(name, 1, monkeypatch)
 
 
 @pytest.mark.long
@@ -355,7 +334,7 @@ def test_pair_scores_state_that_a_large_table_of_many_combinations_is_not_search
 
 @pytest.mark.parametrize(("parameters", "n"), [({}, {3: 35, 4: 35, 5: 21}), ({"epsilon": 0.05}, {3: 0, 4: 0, 5: 0})])
 def test_pair_scores_state_how_many_marginals_were_searched(parameters, n):
-    assert fit(make_sign(), **parameters).pair_scores_.attrs["n_searched"] == n
+    assert fit(make_sign(2_000), **parameters).pair_scores_.attrs["n_searched"] == n
 
 
 def test_target_without_interactions_is_fitted():

@@ -7,7 +7,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
 
 import skdp
 import skdp.synthesis.measure._event_columns as linked_module
@@ -64,6 +63,11 @@ def make_synthesizer(**parameters):
 @pytest.fixture(scope="module")
 def tables():
     return make_tables(2_000)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return make_tables(300)
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +145,10 @@ def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "order_by", "delta"), diagonal(often([(1, 7), (0, 4, 7)], [(1, 7)]), ["day", None], [0.0, 1e-6])
+    ("sizes", "order_by", "delta"), diagonal(often([(7,), (0, 1, 4, 7)], [(7,)]), ["day", None], [0.0, 1e-6])
 )
 def test_replay_without_a_person_stays_within_the_guarantee(sizes, delta, order_by):
-    patients, visits = make_tables(40)
+    patients, visits = make_tables(25)
     used = []
     for n_events in sizes:
         rng = np.random.default_rng(n_events)
@@ -170,10 +174,10 @@ def test_replay_without_a_person_stays_within_the_guarantee(sizes, delta, order_
     assert max(used) == pytest.approx(1, rel=0.02) or delta
 
 
-@pytest.mark.parametrize("n_events", [1, 3])
+@pytest.mark.parametrize("n_events", quick_first(1, [3, 1]))
 def test_weights_of_the_events_of_a_person_add_up_to_at_most_one_person(n_events):
     """Weights of 1 / 3 are rounded down, in the fine cells of numbers, too."""
-    patients, visits = make_tables(40)
+    patients, visits = make_tables(25)
     joined = pd.concat([patients, pd.DataFrame({"id": [99], "sex": ["m"], "age": [70]})], ignore_index=True)
     extra = pd.DataFrame({"id": 99, "ward": "er", "dose": [1.0, 5.0, 7.5][:n_events], "day": 7})
     both = pd.concat([visits, extra], ignore_index=True)
@@ -221,7 +225,7 @@ def test_replay_of_500_neighbors_stays_within_the_guarantee():
 @pytest.mark.parametrize(("bins", "epsilon"), quick_first(1, [("found", 3_000.0), ("found", 5.0), ("declared", 5.0)]))
 def test_replay_of_a_single_table_stays_within_the_guarantee(bins, epsilon):
     """With the larger epsilon, cells with frequent numbers are divided."""
-    patients, visits = make_tables(40)
+    patients, visits = make_tables(25)
     rows = patients.merge(visits, on="id")
     synthesizer = make_synthesizer(epsilon=epsilon, person_columns=["sex", "age"], domain=bounds_only(DOMAIN, bins))
     last = rows["id"] == rows["id"].iloc[-1]
@@ -230,9 +234,9 @@ def test_replay_of_a_single_table_stays_within_the_guarantee(bins, epsilon):
     assert replay.epsilon == pytest.approx(epsilon, rel=0.02)
 
 
-def test_fit_charges_the_ledger_once(tables):
+def test_fit_charges_the_ledger_once(few):
     ledger = PrivacyLedger(3.0)
-    patients, visits = tables
+    patients, visits = few
     children = {"visits": visits[["id", "ward", "day"]], "doses": visits[["id", "dose"]]}
     synthesizer = make_synthesizer(ledger=ledger).fit(patients, children)
     assert ledger.spent.epsilon == synthesizer.guarantee_.epsilon == 3
@@ -296,21 +300,6 @@ def test_synthetic_events_depend_on_the_person(tables, fitted):
         assert abs(n_synthetic / n_real - 1) < 0.08
 
 
-@pytest.mark.long
-def test_found_bins_of_events_and_people_fit_into_one_model():
-    # Without a limit, 40 bins are found for each number, so the model has no room for pairs of events and people.
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame({"id": range(1_000), "age": rng.integers(18, 95, 1_000)})
-    events = people.loc[people.index.repeat(rng.poisson(people["age"] / 30)), ["id"]]
-    usual = 105 + people["age"] / 2 + rng.normal(0, 12, 1_000)
-    events["pressure"] = np.clip(usual.loc[events.index] + rng.normal(0, 6, len(events)), 80, 220)
-    events["fee"] = rng.gamma(3, 20, len(events))
-    domain = {"age": Interval(18, 95), "pressure": Interval(80.0, 220.0), "fee": Interval(0.0, 400.0)}
-    drawn = make_synthesizer(epsilon=1e3, domain=domain, max_rows_per_person=8).fit(people, events).sample()
-    real, synthetic = (table[0].merge(table[1], on="id") for table in ((people, events), drawn))
-    assert synthetic["age"].corr(synthetic["pressure"]) == pytest.approx(real["age"].corr(real["pressure"]), abs=0.06)
-
-
 def test_frequent_numbers_of_events_are_drawn_exactly():
     """Grades of half years were drawn evenly from wider cells, so that no event had one of them."""
     rng = np.random.default_rng(0)
@@ -320,19 +309,6 @@ def test_frequent_numbers_of_events_are_drawn_exactly():
     _, drawn = make_synthesizer(epsilon=30.0, **options).fit(pd.DataFrame({"id": range(500)}), events).sample()
     expected = events["grade"].value_counts(normalize=True)
     np.testing.assert_allclose(drawn["grade"].value_counts(normalize=True)[expected.index], expected, atol=0.03)
-
-
-@pytest.mark.long
-def test_number_within_a_found_bin_depends_on_the_earlier_number():
-    # The model has room for nine bins, in which independent numbers would differ by 3.
-    rng = np.random.default_rng(0)
-    persons = np.repeat(np.arange(400), 5)
-    height = np.clip(rng.uniform(0, 100, 400)[persons] + rng.normal(0, 0.5, 2_000), 0, 100)
-    events = pd.DataFrame({"id": persons, "height": height})
-    options = {"domain": {"height": Interval(0.0, 100.0)}, "max_rows_per_person": 5, "max_cells": 700}
-    _, drawn = make_synthesizer(epsilon=1e3, **options).fit(pd.DataFrame({"id": range(400)}), events).sample()
-    distances = drawn.groupby("id")["height"].diff().abs()
-    assert distances.median() < 2
 
 
 def test_rows_keep_the_frequency_of_a_trait_of_people_with_many_events():
@@ -348,12 +324,9 @@ def test_rows_keep_the_frequency_of_a_trait_of_people_with_many_events():
     domain = {"diagnosis": ["acute", "check", "other", "chronic"], "fee": Interval(0.0, 400.0, bins=20)}
     domain |= {"day": Interval(0, 365, bins=12)}
     people = pd.DataFrame({"id": range(3_000)})
-    frequencies = []
-    for seed in range(2):
-        options = {"domain": domain, "max_rows_per_person": 8, "order_by": "day", "random_state": seed}
-        _, events = make_synthesizer(epsilon=1.0, delta=1e-6, **options).fit(people, visits).sample()
-        frequencies.append((events["diagnosis"] == "chronic").mean())
-    assert abs(np.mean(frequencies) - repeated.mean()) < 0.05
+    options = {"domain": domain, "max_rows_per_person": 8, "order_by": "day"}
+    _, events = make_synthesizer(epsilon=1.0, delta=1e-6, **options).fit(people, visits).sample()
+    assert abs((events["diagnosis"] == "chronic").mean() - repeated.mean()) < 0.05
 
 
 @pytest.mark.long
@@ -373,7 +346,7 @@ def test_more_budget_keeps_the_person_in_long_ordered_histories():
     assert link_errors(people, events, *drawn, person="id", order_by="row")[["next", "person"]].max() < 0.04
 
 
-@pytest.mark.parametrize("dtype", ["text", "ordered"])
+@pytest.mark.parametrize("dtype", quick_first(1, ["ordered", "text"]))
 def test_events_are_in_the_declared_order_of_the_values(dtype):
     """Events with the stages "b", "a" and "c" were ordered by the alphabet, so that "c" did not follow "a"."""
     stages, n = ["b", "a", "c"], 2_000
@@ -399,13 +372,10 @@ def test_rows_keep_the_frequency_of_a_rare_trait_without_an_order():
     visits = pd.DataFrame({"id": persons, "diagnosis": np.where(repeated, "chronic", other)})
     visits["fee"] = rng.gamma(3, 20, persons.size)
     domain = {"diagnosis": ["acute", "check", "other", "chronic"], "fee": Interval(0.0, 400.0, bins=20)}
-    frequencies = []
-    for seed in range(2):
-        model = make_synthesizer(epsilon=8.0, domain=domain, max_rows_per_person=10, random_state=seed)
-        _, events = model.fit(pd.DataFrame({"id": range(3_000)}), visits).sample()
-        frequencies.append((events["diagnosis"] == "chronic").mean())
+    model = make_synthesizer(epsilon=8.0, domain=domain, max_rows_per_person=10)
+    _, events = model.fit(pd.DataFrame({"id": range(3_000)}), visits).sample()
     # Simulated counts with the weight of the largest noise gave a difference of 0.04.
-    assert abs(np.mean(frequencies) - (visits["diagnosis"] == "chronic").mean()) < 0.02
+    assert abs((events["diagnosis"] == "chronic").mean() - (visits["diagnosis"] == "chronic").mean()) < 0.02
 
 
 def test_ordered_dates_are_independent_of_the_person(tables):
@@ -470,9 +440,9 @@ def test_constraints_and_derived_columns_use_the_person():
 
 
 @pytest.mark.parametrize("person_columns", [None, ["sex", "age"]])
-def test_derived_columns_that_no_table_has_are_added(person_columns, tables):
+def test_derived_columns_that_no_table_has_are_added(person_columns, few):
     derived = {"is_old": "age > 60", "weeks": "day / 7", "late": "age + day", "double": "2 * dose"}
-    patients, visits = tables
+    patients, visits = few
     data = (patients, visits.assign(double=0.0))
     if person_columns:
         data = (patients.merge(data[1], on="id"),)
@@ -487,8 +457,8 @@ def test_derived_columns_that_no_table_has_are_added(person_columns, tables):
     assert (events["late"] == events["day"] + people["age"][events["id"]].to_numpy()).all()
 
 
-def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(tables):
-    patients, visits = tables
+def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(few):
+    patients, visits = few
     children = {"stays": visits[["id", "day"]], "doses": visits[["id", "ward", "dose"]].assign(age2=0)}
     constraints = ["day < 300", "not (ward == 'lab' and sex == 'm')"]
     domain = Domain(DOMAIN, constraints=constraints, derived={"late": "age + day", "age2": "2 * age"})
@@ -553,10 +523,11 @@ def test_missing_values_are_drawn_and_unknown_events_are_ignored():
 
 
 @pytest.mark.parametrize("convert", quick_first(1, [pl.from_pandas, pa.Table.from_pandas]), ids=["polars", "arrow"])
-def test_tables_keep_their_library(convert, tables, ordered):
-    synthesizer = make_synthesizer(delta=1e-6, order_by="day").fit(*map(convert, tables))
-    for table, pandas_table in zip(synthesizer.sample(50), clone(ordered).fit(*tables).sample(50), strict=True):
-        assert type(table) is type(convert(tables[0]))
+def test_tables_keep_their_library(convert, few):
+    synthesizer = make_synthesizer(delta=1e-6, order_by="day")
+    expected = synthesizer.fit(*few).sample(50)
+    for table, pandas_table in zip(synthesizer.fit(*map(convert, few)).sample(50), expected, strict=True):
+        assert type(table) is type(convert(few[0]))
         assert table.to_pandas().astype(str).equals(pandas_table.astype(str))
 
 
@@ -569,8 +540,8 @@ def test_single_table_keeps_person_columns_constant(tables):
     assert abs(synthetic["id"].nunique() / rows["id"].nunique() - 1) < 0.02
 
 
-def test_order_by_an_undeclared_column_is_not_modeled(tables):
-    patients, visits = tables
+def test_order_by_an_undeclared_column_is_not_modeled(few):
+    patients, visits = few
     visits = visits.assign(number=visits.index % 7)
     _, events = make_synthesizer(order_by="number").fit(patients, visits).sample(20)
     assert "number" not in events.columns
@@ -596,8 +567,8 @@ def test_link_quality_lists_measured_marginals(fitted):
 
 
 @pytest.mark.parametrize("bins", quick_first(1, ["found", "declared"]))
-def test_saved_synthesizer_draws_the_same_tables_without_ids_or_seed(bins, tables):
-    named = [table.assign(id="patient-" + table["id"].astype(str)) for table in tables]
+def test_saved_synthesizer_draws_the_same_tables_without_ids_or_seed(bins, few):
+    named = [table.assign(id="patient-" + table["id"].astype(str)) for table in few]
     domain = bounds_only(DOMAIN, bins)
     synthesizer = make_synthesizer(domain=domain, order_by="day", random_state=987_654_321).fit(*named)
     content = list_members(data := save_bytes(synthesizer))
@@ -647,15 +618,15 @@ def change_visits(**columns):
         ),
     ],
 )
-def test_fit_raises_before_the_charge(change, parameters, message, tables):
+def test_fit_raises_before_the_charge(change, parameters, message, few):
     with refusal((TypeError, ValueError), message) as ledger:
-        make_synthesizer(ledger=ledger, **parameters).fit(*change(*tables))
+        make_synthesizer(ledger=ledger, **parameters).fit(*change(*few))
 
 
 @pytest.mark.parametrize("events", [True, False])
-def test_ids_that_match_nobody_are_named_by_noisy_counts(events, tables):
+def test_ids_that_match_nobody_are_named_by_noisy_counts(events, few):
     """Ids such as "0007" and "7" gave an empty table of events without a word."""
-    patients, visits = tables
+    patients, visits = few
     patients = patients.assign(id=patients["id"].map("{:05d}".format))
     visits = visits.assign(id=visits["id"].map(str if events else "{:05d}".format))
     with warnings.catch_warnings(record=True) as caught:
@@ -667,8 +638,8 @@ def test_ids_that_match_nobody_are_named_by_noisy_counts(events, tables):
 
 @pytest.mark.filterwarnings("ignore:The noisy number of people with 'events'")
 @pytest.mark.parametrize(("n_people", "n_events"), [(0, 0), (50, 0), (0, 50)])
-def test_tables_without_rows_are_synthesized(n_people, n_events, tables):
-    patients, visits = tables
+def test_tables_without_rows_are_synthesized(n_people, n_events, few):
+    patients, visits = few
     people, events = make_synthesizer().fit(patients[:n_people], visits[:n_events]).sample(30)
     assert len(people) == 30
     assert list(events) == list(visits)

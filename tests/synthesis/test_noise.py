@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
 from skdp import DPMarginalSynthesizer
 from skdp.central.statistics import rows_within
@@ -19,6 +19,7 @@ from skdp.privacy import Mu, PrivacyBudget, gaussian_delta
 from skdp.randomness import SeededSource, watch_draws
 from skdp.synthesis.measure import plan_release
 from skdp.testing import replay_release
+from tests.conftest import diagonal
 from tests.synthesis.budgets import make_budget, make_noise, private_counts
 from tests.testing.central_releases import fit_model
 
@@ -91,25 +92,6 @@ def test_best_fractions_add_up_and_none_are_better(kind, weights, total):
         assert error(moved) >= best * (1 - 1e-9)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["add_to_counts", "add_to_scores"])
-def test_noise_has_the_stated_variance(kind, method):
-    """The sum of squares is within its chi-square bounds (doubled degrees of freedom for the heavier tails)."""
-    n, share = 4000, Fraction(1, 50)
-    budget = make_noise(kind, 1, 2)
-    size = n if method == "add_to_counts" else 4
-    squares = []
-    for seed in range(1 if method == "add_to_counts" else 1000):
-        fresh = make_noise(kind, 1, 2, SeededSource("size", seed))
-        squares.append(getattr(fresh, method)(np.full(size, 9), share) - 9)
-    found = float(np.mean(np.concatenate(squares) ** 2))
-    said = budget.std_error(share) if method == "add_to_counts" else budget.score_std_error(share, 4)
-    freedom = 4000 / (1 if kind == "gaussian" else 8)
-    low, high = chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], freedom) / freedom
-    assert low < found / said**2 < high
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", [0.1, 0.2, 0.4, 1, 3, 30])
 def test_errors_of_integers_with_little_noise_are_exact(kind, scale):
@@ -146,8 +128,7 @@ METHODS = {
 
 
 @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
-@pytest.mark.parametrize("epsilon", [20.0, Mu(20.0, delta=1e-6)])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("name", "epsilon"), diagonal(METHODS, [20.0, Mu(20.0, delta=1e-6)]))
 def test_row_or_person_costs_exactly_the_stated_epsilon(name, epsilon):
     """Rows of all values, every second one beside other rows; with hardly any noise, all pairs are measured."""
     synthesizer = DPMarginalSynthesizer(epsilon, domain=DOMAIN, **METHODS[name])

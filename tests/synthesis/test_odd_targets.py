@@ -10,6 +10,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer
 from skdp.testing import list_error_texts
+from tests.conftest import diagonal
 
 SECRET = "s3cr3t"
 N = 40
@@ -59,8 +60,7 @@ def target(kind, last):
     return make(declared * (N // 2 - 1) + [declared[0], last])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("library", TABLES)
+@pytest.mark.parametrize(("kind", "library"), diagonal(KINDS, TABLES))
 def test_value_beyond_a_library_is_treated_as_unknown(library, kind, capfd):
     _, declared, *values = KINDS[kind]
     domain = {"x0" if library == "numpy" else "k": ["u", "w"], "target" if kind == "no text" else "c": declared}

@@ -12,7 +12,7 @@ import pytest
 from skdp import Domain, DPColumnSynthesizer, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
-from tests.conftest import diagonal
+from tests.conftest import diagonal, often, quick_first
 from tests.errors import refusal
 
 rng = np.random.default_rng(0)
@@ -51,20 +51,17 @@ def measure_error(rows, made, name):
     return np.abs(ranks[0] - ranks[1]).max()
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("delta", quick_first(1, [1e-6, 0.0]))
 def test_errors_without_bounds_are_close_to_errors_with_bounds(delta):
     declared = {"age": Interval(0, 120), "income": Interval(0.0, 500_000.0)}
     errors = []
     for domain in (SEX, SEX | declared):
-        total = 0.0
-        for seed in range(3):
-            made = fit_model(PEOPLE, delta=delta, domain=domain, random_state=seed).sample(10_000)
-            total += sum(measure_error(PEOPLE, made, name) for name in declared)
-        errors.append(total / 6)
+        made = fit_model(PEOPLE, delta=delta, domain=domain).sample(10_000)
+        errors.append(np.mean([measure_error(PEOPLE, made, name) for name in declared]))
     assert errors[0] < max(1.5 * errors[1], 0.05)
 
 
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pl.LazyFrame])
+@pytest.mark.parametrize("library", quick_first(2, [pd.DataFrame, pl.LazyFrame, pl.DataFrame]))
 def test_rows_have_the_dtypes_of_the_table(library):
     X = PEOPLE if library is pd.DataFrame else library(PEOPLE.to_dict("list"))
     model = fit_model(X, domain=SEX)
@@ -80,7 +77,7 @@ def test_an_array_needs_no_domain():
     assert made.shape == (100, 2)
 
 
-@pytest.mark.parametrize("epsilon", [2.0, Rho(0.3, 1e-6), Mu(1.0, 1e-6)])
+@pytest.mark.parametrize("epsilon", quick_first(2, [2.0, Rho(0.3, 1e-6), Mu(1.0, 1e-6)]))
 def test_limits_are_part_of_one_charge(epsilon):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
     model = fit_model(PEOPLE, epsilon=epsilon, domain=SEX, ledger=ledger)
@@ -143,8 +140,9 @@ def test_errors_are_raised_before_the_charge(X, parameters, match):
 
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.filterwarnings("ignore:The limits:UserWarning")
-@pytest.mark.parametrize("epsilon", [2.0, Mu(1.0, 1e-6)])
-@pytest.mark.parametrize("column", ["one number", "huge", "two clusters", "one row"])
+@pytest.mark.parametrize(
+    ("column", "epsilon"), diagonal(["one number", "huge", "two clusters", "one row"], [2.0, Mu(1.0, 1e-6)])
+)
 def test_search_spends_its_part_of_the_budget(column, epsilon):
     """A replay without a row has at most the stated loss."""
     X = pd.DataFrame({"x": HOSTILE[column], "y": [0.0] * len(HOSTILE[column])})
@@ -200,9 +198,9 @@ def test_limits_of_private_columns_are_found():
 
 
 @pytest.mark.filterwarnings("ignore:(The limits|By noisy|The noisy):UserWarning")
-@pytest.mark.parametrize("column", HOSTILE.values(), ids=list(HOSTILE))
+@pytest.mark.parametrize("column", often(HOSTILE, ["largest", "one row", "no row"]))
 def test_hostile_columns_of_people_events_and_rows_give_finite_numbers(column):
-    X = pd.DataFrame({"x": column, "y": column}, dtype=float)
+    X = pd.DataFrame({"x": HOSTILE[column], "y": HOSTILE[column]}, dtype=float)
     linked = DPLinkedSynthesizer(domain={}, person="id", max_rows_per_person=2, random_state=0)
     with np.errstate(all="raise", under="ignore"):
         made = linked.fit(*make_linked(X)).sample(50)
@@ -215,7 +213,8 @@ def test_hostile_columns_of_people_events_and_rows_give_finite_numbers(column):
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.filterwarnings("ignore:(The limits|By noisy|The noisy):UserWarning")
 @pytest.mark.parametrize(
-    ("column", "epsilon"), diagonal(["one number", "huge", "two clusters", "one row"], [2.0, Mu(1.0, 1e-6)])
+    ("column", "epsilon"),
+    diagonal(often(["one number", "one row", "huge", "two clusters"], ["one number", "one row"]), [2.0, Mu(1.0, 1e-6)]),
 )
 def test_search_of_events_spends_its_part_of_the_budget(column, epsilon):
     """A person with two events has one of them in the search."""
@@ -234,7 +233,8 @@ def test_search_of_events_spends_its_part_of_the_budget(column, epsilon):
 @pytest.mark.usefixtures("few_cells")
 @pytest.mark.filterwarnings("ignore:The limits:UserWarning")
 @pytest.mark.parametrize(
-    ("column", "epsilon"), diagonal(["zeros", "one number", "huge", "two clusters", "one row"], [2.0, Mu(1.0, 1e-6)])
+    ("column", "epsilon"),
+    diagonal(quick_first(2, ["one row", "huge", "zeros", "one number", "two clusters"]), [2.0, Mu(1.0, 1e-6)]),
 )
 def test_search_of_private_columns_spends_its_part_of_the_budget(column, epsilon):
     """A replaced number is removed from a cell and added to another one."""

@@ -8,6 +8,7 @@ import pytest
 
 from skdp import Domain, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval
 from skdp.testing import replay_release
+from tests.conftest import quick_first
 
 COLUMNS = {
     "sex": ["f", "m"],
@@ -60,7 +61,7 @@ def hospital():
     return make_hospital()
 
 
-@pytest.mark.parametrize("order_by", [None, "day"])
+@pytest.mark.parametrize("order_by", quick_first(1, ["day", None]))
 def test_linked_tables_keep_rare_values_of_true_rules(hospital, order_by):
     domain = Domain(COLUMNS, constraints=RULES)
     model, events = synthesize(hospital, RULES, order_by)
@@ -83,7 +84,7 @@ def test_linked_tables_keep_rare_values_in_bins_with_few_valid_people(hospital):
     assert (model.constraint_quality_["forbidden"] > 0.01).all()
 
 
-@pytest.mark.parametrize("epsilon", [2.0, 8.0])
+@pytest.mark.parametrize("epsilon", quick_first(1, [2.0, 8.0]))
 def test_rows_keep_rare_values_of_true_rules(hospital, epsilon):
     rows = hospital[0].merge(hospital[1], on="id").drop(columns=["id", "day"])
     domain = Domain({name: COLUMNS[name] for name in rows}, constraints=RULES)
@@ -132,7 +133,7 @@ def test_exactly_the_bins_without_a_valid_row_are_impossible(rule):
 
 def test_replay_of_persons_and_rows_that_violate_rules_stays_within_the_guarantee():
     """Pairs of constraints are measured in any case, whether the records satisfy these is private."""
-    patients, visits = make_hospital(40)
+    patients, visits = make_hospital(20)
     person = pd.DataFrame({"id": [99], "sex": ["m"], "age": [70]})
     own = pd.DataFrame({"id": 99, "ward": "birth", "kin": "guardian", "days": [1, 2, 3], "day": 7})
     both, joined = pd.concat([visits, own]), pd.concat([patients, person])

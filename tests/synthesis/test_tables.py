@@ -13,6 +13,7 @@ from skdp import DPMarginalSynthesizer
 from skdp.domain import Interval
 from skdp.synthesis.model import JunctionTree
 from skdp.tables import to_dates
+from tests.conftest import often
 from tests.persistence.forgery import content_of, save_bytes
 from tests.synthesis.conftest import model_of
 
@@ -84,7 +85,7 @@ DATE_COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("kind", DATE_COLUMNS)
+@pytest.mark.parametrize("kind", often(DATE_COLUMNS, ["numpy h", "pandas datetime64[ns]", "polars ms", "pyarrow null"]))
 def test_dates_have_the_declared_dtype_and_cover_their_bins(kind):
     days = [date(1969, 12, 1), date(1969, 12, 2), date(1970, 1, 1), date(1970, 1, 11)]
     for missing, by_day in ((False, True), (True, True), (True, False)):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
+from tests.conftest import diagonal
 from tests.errors import refusal
 from tests.synthesis.bounds import bounds_only
 
@@ -54,22 +55,20 @@ def test_python_dates_depend_on_the_edges_only():
             assert (rows["day"] == rows["day"].dt.normalize()).all() == has_days
 
 
-@pytest.mark.parametrize("bins", ["declared", "found"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize(
-    ("interval", "scale"),
-    [
-        (Interval(0, 1_000, bins=20, decimals=2), 100),
-        (Interval(0, 1_000, bins=20, real=True), 100),
-        (Interval(0, 100_000, bins=20), 10_000),
-    ],
-    ids=["cents", "real", "whole"],
-)
-def test_noise_is_not_a_frequent_number(interval, scale, delta, bins):
+AMOUNTS = {
+    "cents": (Interval(0, 1_000, bins=20, decimals=2), 100),
+    "real": (Interval(0, 1_000, bins=20, real=True), 100),
+    "whole": (Interval(0, 100_000, bins=20), 10_000),
+}
+
+
+@pytest.mark.parametrize(("name", "delta", "bins"), diagonal(AMOUNTS, [0.0, 1e-6], ["declared", "found"]))
+def test_noise_is_not_a_frequent_number(name, delta, bins):
     """At bin edges, single numbers had up to 500 of 6,000 rows, where no amount had more than 5.
 
     Noise alone exceeds the limit of a cell with a chance of 1e-6, in 180 cells of two fits.
     """
+    interval, scale = AMOUNTS[name]
     for seed in range(2):
         amounts = np.random.default_rng(seed).gamma(2, scale, N).clip(0, interval.edges[-1])
         table = pd.DataFrame({"x": amounts if interval.decimals is None else amounts.round(interval.decimals)})
