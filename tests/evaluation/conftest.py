@@ -1,4 +1,5 @@
 import sys
+from contextlib import nullcontext
 
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -9,6 +10,15 @@ def _close_figures():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unlimited_threads(request):
+    """Search for loaded libraries, which takes 4 ms of each fit, only where limits of threads are tested."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.path.name != "test_threads.py":
+            patched.setattr("skdp.base._threads.threadpool_limits", lambda limits: nullcontext())
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -273,6 +273,7 @@ class TestFairness:
         """All panels had the height of the largest one, so that the figure was 40 inches high."""
         groups = np.resize(["a", "b", "c"], 60)
         report = fairness_report(np.arange(60) % 2, np.arange(60) // 2 % 2, groups, privileged="a")
+        report = report[report["metric"].isin(["selection_rate", "precision"]) | report["metric"].str.contains("diff")]
         display = FairnessDisplay.from_reports({"one": report, "two": report})
         display.figure_.canvas.draw()
         heights = {axes.get_title(loc="left"): axes.get_position().height for axes in display.ax_}
@@ -346,7 +347,7 @@ def test_names_and_values_are_drawn_without_formatting():
     pay = ["$10k - $50k", r"$\frac{1$"]
     counts = pd.DataFrame({"count": [1.0, 2], "lower": [0.0, 1], "upper": [2.0, 3]}, index=pd.Index(pay, name="$x$"))
     display = CountEstimateDisplay.from_estimates(counts)
-    report = FairnessDisplay.from_reports({"$a$": REPORT})
+    report = FairnessDisplay.from_reports({"$a$": REPORT.query("metric == 'selection_rate'")})
     drawn = set()
     for figure in (display.figure_, report.figure_):
         with rc_context({"svg.fonttype": "none"}):

@@ -11,7 +11,7 @@ import pytest
 import skdp
 from skdp import ReportDesign
 from skdp.privacy import Mu, Rho
-from tests.conftest import often
+from tests.conftest import often, quick_first
 
 SEX, JOB = ["F", "M"], [f"job {number}" for number in range(6)]
 VALUES = {"sex": SEX, "job": JOB}
@@ -27,7 +27,7 @@ def variance_of_coin(epsilon, rate):
     return reported * (1 - reported) / (2 * p - 1) ** 2
 
 
-@pytest.mark.parametrize("rate", [None, 0.1])
+@pytest.mark.parametrize("rate", quick_first(1, [0.1, None]))
 def test_smallest_epsilon_of_a_frequency_equals_the_closed_form(rate):
     epsilon = skdp.plan_epsilon(SMOKES, within=0.02, n_rows=20_000, rates=rate)
 
@@ -47,7 +47,7 @@ def test_smallest_number_of_rows_equals_the_closed_form():
     assert skdp.plan_epsilon(SMOKES, n_rows=skdp.plan_rows(SMOKES, **given), **given) == pytest.approx(1.0, abs=0.001)
 
 
-@pytest.mark.parametrize("rate", [None, 0.1])
+@pytest.mark.parametrize("rate", quick_first(1, [0.1, None]))
 def test_proportion_of_a_histogram_includes_the_sampling_error(rate):
     histogram = skdp.DPHistogram(0.1, domain={"sex": SEX})
     n_rows = skdp.plan_rows(histogram, within=0.05, rates=rate)
@@ -61,12 +61,12 @@ def test_proportion_of_a_histogram_includes_the_sampling_error(rate):
     assert planned == pytest.approx(0.1, abs=0.004)  # the margin of a count is a whole number
     rng = np.random.default_rng(0)
     errors = []
-    for seed in range(150):
+    for seed in range(60):
         drawn = np.where(rng.random(n_rows) < frequency, *SEX)
         released = histogram.set_params(random_state=seed).fit(pd.DataFrame({"sex": drawn}))
         errors.append(released.counts_[0] / n_rows - frequency)
-    # The seeds are fixed. The standard error of the coverage is 0.018.
-    assert 0.9 < np.mean(np.abs(errors) <= 0.05) < 0.985
+    # The seeds are fixed. The standard error of the coverage is 0.03.
+    assert 0.87 < np.mean(np.abs(errors) <= 0.05) < 0.985
 
 
 def estimators():
@@ -98,7 +98,7 @@ def test_intervals_of_releases_have_the_planned_width(case):
     amount = type(estimator.epsilon)(epsilon, 1e-6) if isinstance(estimator.epsilon, Mu | Rho) else epsilon
     estimator.set_params(epsilon=amount)
     widths = []
-    for seed in range(8):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         first = rng.permutation(np.arange(N) < 0.3 * N)
         table = pd.DataFrame({"sex": np.where(first, "F", "M")})

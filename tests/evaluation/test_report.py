@@ -224,7 +224,7 @@ def test_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
     ("values", "label"),
     quick_first(1, [([7, 8, None], "missing"), ([10001, 10002], "10002"), ([2021.5, 2022.0], "2022")]),
 )
-def test_page_names_groups_without_rows_by_declared_values(values, label, tmp_path_factory, few_trees):
+def test_page_names_groups_without_rows_by_declared_values(values, label, tmp_path_factory, no_figures):
     """Codes were formatted as amounts (10,001 and 7.00), and a missing value had no label."""
     column = pd.Series([values[row % (len(values) - 1)] for row in range(300)], dtype=object)
     frame = pd.DataFrame({"code": column, "sex": ["f", "m"] * 150})
@@ -235,7 +235,7 @@ def test_page_names_groups_without_rows_by_declared_values(values, label, tmp_pa
 
 
 @pytest.mark.parametrize("n_missing", quick_first(1, [40, 0]))
-def test_page_mentions_rows_without_a_group(n_missing, tmp_path, few_trees):
+def test_page_mentions_rows_without_a_group(n_missing, tmp_path, few_trees, no_figures):
     """Rows without a group are unprivileged, which the page did not mention."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"sex": rng.choice(["f", "m"], 300), "age": rng.integers(18, 80, 300)}).astype({"sex": object})

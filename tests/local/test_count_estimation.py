@@ -87,7 +87,7 @@ def test_value_that_no_record_reports_has_the_error_of_the_draw():
     columns = pd.DataFrame({"a": ["x"] * 4 + ["y"] * 196} | {name: ["u", "v"] * 100 for name in "bcd"})
     values = {"a": ["x", "y"]} | {name: ["u", "v"] for name in "bcd"}
     errors, stated, n_absent = [], [], 0
-    for seed in range(60):
+    for seed in range(30):
         encoder = RandomizedResponseEncoder(40.0, categories=values, strategy="sample", random_state=seed)
         row = encoder.fit(columns).estimate_counts(encoder.transform(columns)).loc[("a", "x")]
         # A drawn record counts about four times.
@@ -95,8 +95,8 @@ def test_value_that_no_record_reports_has_the_error_of_the_draw():
         assert row["std_error"] > 1.5
         errors.append(row["count"] - 4)
         stated.append(row["std_error"])
-    assert n_absent > 5
-    # The mean square of 60 errors has a standard error of less than 30 %.
+    assert n_absent > 3
+    # The mean square of 30 errors has a standard error of less than 40 %.
     assert np.mean(np.square(stated)) == pytest.approx(np.mean(np.square(errors)), rel=0.9)
 
 

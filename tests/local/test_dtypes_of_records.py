@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder, load, save
 from skdp.domain import Categories
 from skdp.engines import privatize
+from tests.conftest import quick_first
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2021, 1, 1)]
 TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
@@ -132,7 +133,7 @@ def releases(table, folder):
     yield resampled.transform(two)
 
 
-@pytest.mark.parametrize("kind", ["category", "dictionary", "Enum", "Categorical"])
+@pytest.mark.parametrize("kind", quick_first(2, ["dictionary", "Categorical", "category", "Enum"]))
 def test_release_has_the_declared_categories(kind, tmp_path):
     for table in releases(category_tables(WARDS, SECRET)[kind], tmp_path):
         assert is_categorical(table)

@@ -8,7 +8,7 @@ import pytest
 
 import skdp
 from skdp.oracles import ORACLES
-from tests.conftest import diagonal
+from tests.conftest import diagonal, quick_first
 from tests.oracles.conftest import all_reports, floats
 
 CATEGORIES = {
@@ -71,7 +71,7 @@ def test_sample_strategy_reports_one_column_of_each_record():
     assert (bits[["sex_Female", "sex_Male"]].sum(axis=1) == (bits["sampled"] == 0)).all()
 
 
-@pytest.mark.parametrize("name", ["labels", "bits", "sets", "buckets"])
+@pytest.mark.parametrize("name", quick_first(2, ["labels", "buckets", "bits", "sets"]))
 def test_joint_counts_of_separately_reported_columns_are_estimated(name):
     table = pd.DataFrame(data(30_000))
     encoder = make(name, 6.0).fit(table)

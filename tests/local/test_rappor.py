@@ -73,7 +73,7 @@ def hash_word(field, cohort, word):
 
 
 class TestChannel:
-    N = 10_000
+    N = 4_000
 
     @pytest.mark.parametrize("parameters", [{}, {"secret_key": KEY}, {"secret_key": KEY, "instantaneous_epsilon": 1.0}])
     def test_reports_follow_the_channel(self, parameters):
@@ -140,7 +140,7 @@ class TestDecoding:
     @pytest.mark.parametrize("case", often([(32, 2, 4, 4.0), (32, 1, 16, 8.0), (64, 3, 1, 6.0)], [(32, 2, 4, 4.0)]))
     def test_counts_are_unbiased_with_correct_standard_errors(self, case):
         """Counts far above the noise, so that the lasso selects all of them."""
-        n_runs, words = 25, [f"w{number}" for number in range(5)]
+        n_runs, words = 12, [f"w{number}" for number in range(5)]
         truth = np.array([6_000, 4_000, 3_000, 2_000, 2_000])
         rows = pd.DataFrame({"x": np.repeat(words, truth)})
         n_bits, n_hashes, n_cohorts, epsilon = case

@@ -44,7 +44,7 @@ def plan_of(values, epsilon, **options):
 
 
 class TestPlan:
-    @pytest.mark.parametrize("seed", often(range(60), range(4)))
+    @pytest.mark.parametrize("seed", often(range(60), [1, 2]))
     def test_plan_is_at_least_as_accurate_as_split_and_sample(self, seed):
         """The errors of "split" and "sample" are computed independently of the plan."""
         domain, bounds, epsilon = random_schema(seed)
@@ -66,7 +66,7 @@ class TestPlan:
         if columns == 1:
             assert plan.error == pytest.approx(errors[0])
 
-    @pytest.mark.parametrize("workload", ["columns", "pairs"])
+    @pytest.mark.parametrize("workload", often(["columns", "pairs"], ["pairs"]))
     def test_probabilities_of_groups_are_optimal(self, workload):
         """Moving probability between two groups increases the error."""
         plan = plan_of(VALUES, 3.0, bounds=BOUNDS, workload=workload)

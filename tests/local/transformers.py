@@ -26,7 +26,7 @@ TRANSFORMERS = {
     "best": (skdp.FrequencyOracleEncoder(categories=VALUES), PEOPLE),
     "numbers": (skdp.NumericPerturber(bounds=BOUNDS, grid_size=16), NUMBERS),
     "square wave": (skdp.NumericPerturber(bounds=BOUNDS, mechanism="square_wave", grid_size=16), NUMBERS),
-    "table": (skdp.LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS), PEOPLE.join(NUMBERS)),
+    "table": (skdp.LocalTableEncoder(3.0, categories=VALUES, bounds=BOUNDS), PEOPLE.join(NUMBERS)),
     "pairs": (skdp.LocalTableEncoder(4.0, categories=VALUES, workload="pairs"), PEOPLE),
     "lists": (skdp.SetValuedEncoder(categories={"tags": ["a", "b", "c", "d"]}, max_size=2), LISTS),
     "words": (skdp.RapporEncoder(n_bits=16), WORDS),

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
@@ -65,6 +65,7 @@ some_cells = st.fixed_dictionaries({(y, p): st.integers(0, 9) for y in (0, 1) fo
 groups = st.lists(some_cells.filter(lambda cells: any(cells.values())), min_size=2, max_size=4)
 
 
+@settings(max_examples=max(4, settings().max_examples // 3))
 @given(groups)
 def test_values_equal_aif360_and_fairlearn(parts):
     frame = rows(**dict(zip("abcd", parts, strict=False)))

@@ -142,19 +142,19 @@ def test_weighted_joint_distribution_equals_the_weighted_table_and_its_noise():
     np.testing.assert_allclose(joint["count"], expected, rtol=0, atol=1e-12 * weights.sum())
     np.testing.assert_allclose(joint["share"], expected / weights.sum(), rtol=0, atol=1e-12)
     estimates, errors = [], []
-    for seed in range(80):
+    for seed in range(30):
         encoder = RandomizedResponseEncoder(1.0, categories={"sex": BOTH["sex"]}, random_state=seed)
         noisy = joint_distribution(true, None, encoder.fit_transform(people[["sex"]]), encoder, sample_weight=weights)
         estimates.append(noisy["count"])
         errors.append(noisy["std_error"])
-    # The standard deviation of 80 draws has a relative error of 8 %.
-    np.testing.assert_allclose(np.mean(errors, axis=0) / np.std(estimates, axis=0), 1, atol=0.25)
+    # The standard deviation of 30 draws has a relative error of 13 %.
+    np.testing.assert_allclose(np.mean(errors, axis=0) / np.std(estimates, axis=0), 1, atol=0.4)
 
 
 # --- fairlearn's threshold optimiser ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", ENCODERS)
+@pytest.mark.parametrize("make", quick_first(1, ENCODERS))
 def test_threshold_optimizer_equalizes_the_odds_of_true_groups(make):
     people, _, true, predicted = table(40_000)
     encoder, reports = encode(make, people, 2.0, strategy="joint")
@@ -306,7 +306,7 @@ def test_bound_below_the_noise_warns_with_the_standard_error():
     coins = np.random.default_rng(0).integers(0, 2, len(X))
     encoder, _ = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     differences, stated = [], []
-    for _ in range(100):
+    for _ in range(40):
         moment = private_parity(encoder, constraints="demographic_parity")
         with pytest.warns(UserWarning, match="which exceeds `difference_bound`") as caught:
             moment.load_data(X, true, sensitive_features=encoder.transform(people[["sex"]]))

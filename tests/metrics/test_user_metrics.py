@@ -9,7 +9,6 @@ from sklearn.metrics import accuracy_score, f1_score
 from skdp import DPGroupBy, RandomizedResponseEncoder
 from skdp.evaluation import FairnessDisplay
 from skdp.metrics import debiased_fairness, fairness_from_counts, fairness_report
-from tests.conftest import often
 
 KEYS = {"g": ["a", "b"], "y": [0, 1], "p": [0, 1]}
 
@@ -97,11 +96,11 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("n_draws", often([10, 300], [10]))
-@pytest.mark.parametrize("setting", often(SETTINGS, [SETTINGS[0], SETTINGS[2], SETTINGS[5]]))
-def test_intervals_cover_the_population(setting, n_draws):
+@pytest.mark.long
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_intervals_cover_the_population(setting):
     (source, n, share, epsilon), truth = setting, [0.6, 2 / 3, -1 / 15]
-    covered = []
+    covered, n_draws = [], 300
     for seed in range(n_draws):
         options = {"epsilon": epsilon, "seed": seed, "metrics": {"f1_difference": f1}}
         table = report(source, draw(n, 1_000 + seed, share), **options)

@@ -206,7 +206,7 @@ DTYPES = [np.uint8, np.uint16, np.uint32, np.uint64, np.int16, np.int64]
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=max(20, settings().max_examples))
 def test_report_is_read_alike_in_every_dtype(data):
     make = ORACLES[data.draw(st.sampled_from(sorted(ORACLES)))]
     k, epsilon = data.draw(st.integers(2, 200)), data.draw(st.floats(1e-3, 50))
@@ -233,7 +233,7 @@ def test_permanent_reports_of_a_batch_equal_reports_of_single_records(oracle):
     digests = SeededSource("rows").bytes(32 * n_rows).reshape(n_rows, 32)
     codes = (np.arange(n_rows) % getattr(oracle, "steps", getattr(oracle, "k", None))).astype(np.uint16)
     reports = draw_by_row(oracle.report, digests, codes)
-    for row in [*range(300), *range(4096 - 2, n_rows)]:
+    for row in [*range(60), *range(4096 - 2, 4096 + 40)]:
         alone = draw_by_row(oracle.report, digests[[row]], codes[[row]])
         assert np.array_equal(alone[0], reports[row])
     assert len(np.unique(reports, axis=0)) > 1
@@ -243,10 +243,10 @@ def test_permanent_reports_of_a_batch_equal_reports_of_single_records(oracle):
 @pytest.mark.parametrize("name", ["optimized_unary_encoding", "two rounds"])
 def test_permanent_bits_equal_reports_of_single_records(name, k):
     oracle = (ORACLES | TWO_ROUNDS)[name](k, 1.0)
-    digests = SeededSource("rows").bytes(32 * 500).reshape(500, 32)
-    codes = (np.arange(500) % k).astype(np.uint16)
+    digests = SeededSource("rows").bytes(32 * 150).reshape(150, 32)
+    codes = (np.arange(150) % k).astype(np.uint16)
     reports = oracle.report_keyed(codes, codes.view(np.uint8), lambda purpose, values: digests)
-    alone = [draw_by_row(oracle.report, digests[[row]], codes[[row]], head=0) for row in range(500)]
+    alone = [draw_by_row(oracle.report, digests[[row]], codes[[row]], head=0) for row in range(150)]
     assert reports.dtype == np.uint8
     np.testing.assert_array_equal(reports, np.concatenate(alone))
 
@@ -324,7 +324,7 @@ def test_misreport_probability_is_the_smallest_within_epsilon(epsilon, weight):
 def test_registered_oracle_is_an_encoder(monkeypatch, memoize):
     """An oracle of another package gets permanent reports by its registration alone."""
     monkeypatch.setitem(skdp.oracles.ORACLES, "outside", FlippedBits)
-    k, n = 5, 4_000
+    k, n = 5, 1_600
     codes = np.repeat(np.arange(k), [n // 2, n // 4, n // 8, n // 16, n // 16])
     frame = pd.DataFrame({"x": codes})
     given = {"memoize": True, "secret_key": skdp.SecretKey(bytes(16))} if memoize else {"random_state": 0}

@@ -18,6 +18,7 @@ from skdp import (
     UnaryEncodingTransformer,
     privacy_statement,
 )
+from tests.conftest import quick_first
 
 VALUES = {"copied": ["no", "yes"]}
 PEOPLE = pd.DataFrame({"copied": ["no", "yes", "no", "no"] * 100})
@@ -79,9 +80,9 @@ def test_ledger_is_charged_once_before_drawing():
 # Estimates.
 
 
-def test_intervals_cover_the_proportions():
-    """Exact, over all reports of two halves of 26: the smallest coverage of all proportions."""
-    n = 26
+@pytest.mark.parametrize("n", quick_first(1, [8, 26]))
+def test_estimates_are_unbiased_and_intervals_cover_the_proportions(n):
+    """Exact, over all reports of two halves of `n`: the mean of the estimates, and for 26 the smallest coverage."""
     cards = {
         half: ReportDesign.warner("q", np.exp(epsilon) / (1 + np.exp(epsilon))) for half, epsilon in ((0, 0.5), (1, 4))
     }
@@ -103,7 +104,7 @@ def test_intervals_cover_the_proportions():
         chances = np.outer(binom.pmf(yeses, n, first), binom.pmf(yeses, n, second)).ravel()
         np.testing.assert_allclose(chances @ estimates, truth, atol=1e-6)
         coverage = chances @ ((lower <= truth) & (truth <= upper))
-        assert coverage.min() > 0.93, (truth, coverage)
+        assert n < 26 or coverage.min() > 0.93, (truth, coverage)
 
 
 # As a transformer.

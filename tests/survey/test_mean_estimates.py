@@ -66,6 +66,7 @@ def test_values_of_a_questionnaire_give_its_proportion():
     np.testing.assert_allclose(table["std_error"], expected["std_error"], rtol=1e-3)
 
 
+@pytest.mark.long
 def test_intervals_cover_the_proportion_of_a_clustered_population():
     """Towns are sampled more often, and half of the variance is between households."""
     rng, n_draws, covered = np.random.default_rng(0), 80, 0
