@@ -27,6 +27,9 @@ TableLike: TypeAlias = "IntoDataFrame | ArrayLike"
 # Column: a series of any library, or an array of shape (n_samples,).
 ColumnLike: TypeAlias = "IntoSeries | ArrayLike"
 
+# Column of a `skdp.tables.Table`: a series of any library, or an array.
+Column: TypeAlias = "IntoSeries | NDArray[Any]"
+
 # Name of a column.
 ColumnName: TypeAlias = Hashable
 

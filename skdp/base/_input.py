@@ -179,7 +179,7 @@ def warn_of_levels(table: TableLike) -> None:
         )
 
 
-def check_row_order(**inputs: Any) -> None:
+def check_row_order(**inputs: object) -> None:
     """Check that no two pandas inputs, given by name, have equal row labels in different orders."""
     for (name, X), (other_name, other) in itertools.combinations(inputs.items(), 2):
         check_same_order(X, other, other_name, name_of_X=name)

@@ -40,7 +40,7 @@ FitMethod = TypeVar("FitMethod", bound=Callable[..., Any])
 class PrivateEstimator(BaseEstimator):
     """Base class of estimators whose display in a notebook begins with their guarantee, or before `fit` with a plan."""
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, str]:
         bundle = dict(super()._repr_mimebundle_(**options))
         with suppress(TypeError, ValueError):  # invalid parameters
             headline = privacy_statement(self).to_dict()["headline"]
@@ -58,7 +58,7 @@ def restore_on_error(fit: FitMethod) -> FitMethod:
     expected = inspect.signature(fit)
 
     @wraps(fit)
-    def fit_or_restore(self: object, *args: Any, **kwargs: Any) -> Any:
+    def fit_or_restore(self: object, *args: object, **kwargs: object) -> Any:
         try:
             expected.bind(self, *args, **kwargs)
         except TypeError as error:
@@ -81,7 +81,7 @@ def restore_on_error(fit: FitMethod) -> FitMethod:
     return cast(FitMethod, fit_or_restore)
 
 
-def check_probability(value: Any, name: str) -> Fraction:
+def check_probability(value: object, name: str) -> Fraction:
     """Check the probability of a quantile, and round it to a fraction with a denominator of at most 1,000,000."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from skdp.randomness import ByteSource, SecureSource, SeededSource
 from skdp.tables import to_python
 
 
-def draw_seed(random_state: Any) -> int | None:
+def draw_seed(random_state: int | np.random.RandomState | None) -> int | None:
     """Return the seed of a fit as an int; None for secure randomness.
 
     A RandomState instance draws a new seed.
@@ -39,7 +38,7 @@ class CallCounter:
 
 
 def make_source(
-    random_state: int | np.random.RandomState | None, *key: Any
+    random_state: int | np.random.RandomState | None, *key: object
 ) -> ByteSource:
     """Return a source of random bytes; seeded sources depend on the seed and on a key.
 

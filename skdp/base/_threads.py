@@ -39,7 +39,7 @@ def on_one_thread(function: Function) -> Function:
     """
 
     @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         with threadpool_limits(limits=_find_limit()):
             return function(*args, **kwargs)
 

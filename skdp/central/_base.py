@@ -592,7 +592,7 @@ class CentralStatistic(CentralEstimator):
     @property
     def _finds_all_categories(self) -> bool:
         """True if the categories of all columns are found, so that every value has one."""
-        declared: Any = getattr(self, self._found_parameter, self)
+        declared: object = getattr(self, self._found_parameter, self)
         return declared is None and bool(self.delta)
 
     def _select_categories(self, rows: Batches) -> Batches:
@@ -730,7 +730,7 @@ class CentralStatistic(CentralEstimator):
         raise NotImplementedError
 
 
-def _bound_booleans(bounds: Any, rows: Batches) -> Any:
+def _bound_booleans(bounds: object, rows: Batches) -> Any:
     """Return declared bounds with 0 and 1 as the ends of boolean columns that are not declared."""
     is_boolean = rows.are_boolean()
     if bounds is None or not is_boolean.any():

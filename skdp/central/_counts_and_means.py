@@ -30,6 +30,7 @@ from skdp.central._base import (
     WeightedStatistic,
     check_unique_names,
 )
+from skdp.central._limits import LimitSearch
 from skdp.central._ranges import (
     Hierarchy,
     count_std,
@@ -286,7 +287,11 @@ class DPHistogram(WeightedStatistic):
         return closed
 
     def _replan(
-        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Floats
+        self,
+        plan: Plan[Any],
+        rows: Batches,
+        search: LimitSearch | CategorySearch,
+        bounds: Floats,
     ) -> Plan[CellCounts]:
         closed = {}
         intervals = self._find_open(rows).items()
@@ -496,7 +501,10 @@ class DPHistogram(WeightedStatistic):
         return Estimate(value, float(std_error), *(bound.item() for bound in bounds))
 
     def _estimate(
-        self, counts: Any, std_error: Any, design_effect: float | None
+        self,
+        counts: NDArray[Any],
+        std_error: float | Floats,
+        design_effect: float | None,
     ) -> Estimate:
         """Return counts with errors and intervals, for this table or for a population."""
         level = check_confidence_level(self.confidence_level)

@@ -236,7 +236,7 @@ def read_output_bounds(bounds: Any) -> Floats:
     return parse_bounds(bounds, [f"output {index}" for index in range(count)])
 
 
-def read_rows(data: Any, name: str) -> Any:
+def read_rows(data: TableLike, name: str) -> Any:
     """Check a table or an array of rows, the parameter `name`, and return it; other sequences become an array."""
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError(
@@ -279,7 +279,7 @@ def _evaluate_chunk(
     return to_grid(outputs, *limits.T).astype(np.int64).astype(object)
 
 
-def _select_rows(table: Any, members: Indices) -> Any:
+def _select_rows(table: TableLike, members: Indices) -> Any:
     """Select the rows of a table, array or column at some indices."""
     if isinstance(table, np.ndarray):
         return table[members]
@@ -529,7 +529,11 @@ class _PrivateStatistic:
     local_sensitivity: Callable[[int], Fraction]
 
     def __init__(
-        self, statistic: Any, X: TableLike, bounds: Any, local_sensitivity: Any
+        self,
+        statistic: object,
+        X: TableLike,
+        bounds: object,
+        local_sensitivity: Callable[[Any, int], float] | None,
     ) -> None:
         """Check the parameters, and compute the statistic of the private table.
 

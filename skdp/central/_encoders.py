@@ -19,6 +19,7 @@ from skdp.central._sums import GRID, from_grid, shrink_shifts, sum_by_cells
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
     Batches,
+    CategorySearch,
     Noise,
     declared_domain,
     encode_declared,
@@ -139,7 +140,11 @@ class DPOneHotEncoder(CentralTransformer):
         return plan
 
     def _replan(
-        self, plan: Plan[Any], rows: Batches, search: Any, bounds: Floats
+        self,
+        plan: Plan[Any],
+        rows: Batches,
+        search: LimitSearch | CategorySearch,
+        bounds: Floats,
     ) -> Plan[Domain]:
         return self._plan_domain(rows, search.rest)
 
@@ -368,7 +373,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return rows.target
 
     def _plan_search(
-        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+        self, names: Sequence[Any], bounds: object, budget: PrivacyBudget
     ) -> LimitSearch | None:
         # A class of 0 and 1 is as wide as its bounds.
         if (parse_ends(bounds, names) == [0, 1]).all():

@@ -120,7 +120,7 @@ class Candidates:
         steps = np.rint(self._to_steps(np.clip(values, self.low, self.high)))
         return np.clip(steps, self.first, self.last).astype(np.int64)
 
-    def to_values(self, candidates: Any) -> Floats:
+    def to_values(self, candidates: Integers) -> Floats:
         """Return the number between the bounds that each candidate, an integer, stands for."""
         steps = np.asarray(candidates, float)
         if self.decimals < 0:
@@ -145,7 +145,7 @@ class Candidates:
         top = max(abs(self.first), abs(self.last), 1).bit_length() - 1
         return max(top - N_OCTAVES, 0), top
 
-    def _sum_levels(self, candidates: Any) -> Any:
+    def _sum_levels(self, candidates: Integers | int) -> Any:
         """Sum the units, for the powers of 100 that divide them, of the numbers from 0 to before candidates."""
         # The number of multiples from 0 to before a candidate is the quotient, rounded up. It is
         # negative for a negative candidate.
@@ -173,7 +173,7 @@ class Candidates:
         length = self._sum_levels(self.last + 1) - self._units_before[0]
         return int(-(-(N_OCTAVES << self._octaves[1]) // length))
 
-    def _find_even_start(self, candidates: Any) -> Any:
+    def _find_even_start(self, candidates: Integers | int) -> Any:
         """Return the starts of the intervals of candidates without the additional part of 0."""
         of_levels, of_octaves = self._units_before
         before = self._scale * (self._sum_levels(candidates) - of_levels)
@@ -187,7 +187,7 @@ class Candidates:
         length = int(self._find_even_start(self.last + 1))
         return int(self._find_even_start(1)), int(length * ZERO_PART / (1 - ZERO_PART))
 
-    def find_start(self, candidates: Any) -> Any:
+    def find_start(self, candidates: Integers | int) -> Any:
         """Return the starts of the intervals of candidates on the line; an interval ends at the next start."""
         _, n_added = self._zero
         return self._find_even_start(candidates) + n_added * (candidates > 0)

@@ -88,7 +88,9 @@ def _check_endpoint(
     return to_python(endpoint)
 
 
-def _check_edges(name: ColumnName, edges: Sequence[Any], low: Any, high: Any) -> None:
+def _check_edges(
+    name: ColumnName, edges: Sequence[Any], low: object, high: object
+) -> None:
     """Check that the endpoints of a range are edges of bins, or outside all bins."""
     # The last bin includes its upper edge, so no bin starts there.
     for endpoint, allowed in ((low, edges[:-1]), (high, edges)):

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp._arrays import ColumnName, Floats
+from skdp._arrays import ColumnLike, ColumnName, Floats
 from skdp.base import Bounds, check_choice, find_decimals
 from skdp.central._base import (
     CentralTransformer,
@@ -298,7 +298,7 @@ def _list_extremes(values: list[Any]) -> list[Any]:
     return values[:1]
 
 
-def _fill(name: ColumnName, column: Any, value: object) -> Any:
+def _fill(name: ColumnName, column: ColumnLike, value: object) -> Any:
     """Replace the missing values of a named column; error messages contain no values."""
     try:
         return fill_missing(column, value)
@@ -311,7 +311,7 @@ def _fill(name: ColumnName, column: Any, value: object) -> Any:
     )
 
 
-def fill_missing(column: Any, value: Any) -> Any:
+def fill_missing(column: ColumnLike, value: Any) -> Any:
     """Replace the missing values of a column of any library."""
     if isinstance(column, np.ndarray):
         return _fill_array(column, value)

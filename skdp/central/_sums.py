@@ -76,7 +76,7 @@ def to_grid(values: Floats, low: float | Floats, high: float | Floats) -> Floats
     return positions
 
 
-def from_grid(positions: Any, bounds: Floats) -> Any:
+def from_grid(positions: float | Floats, bounds: Floats) -> Any:
     """Convert positions from -1 to 1 to values between bounds: one pair, or one pair per column."""
     low, high = bounds.T
     values = low + (high - low) * ((np.clip(positions, -1, 1) + 1) / 2)
@@ -336,7 +336,9 @@ class NoisySums:
         """Return True where the number of values exceeds the margin of its noise; (n_groups, n_columns or 1)."""
         return self._find_margin(level) < 1
 
-    def _find_errors(self, quotients: Floats, spread: Any, center: Any) -> Floats:
+    def _find_errors(
+        self, quotients: Floats, spread: float | Floats, center: float | Floats
+    ) -> Floats:
         """Return the standard error of each quotient, at most 1; `find_ratios_within` describes the parameters."""
         noise = self._divide_noise(self.noise.std)
         return np.minimum(noise * np.sqrt(spread + (center - quotients) ** 2), 1.0)
@@ -431,7 +433,11 @@ class NoisySums:
 
 
 def find_ratios_within(
-    quotients: Floats, margin: Any, spread: Any, center: Any = 0.0, slack: Any = 0.0
+    quotients: Floats,
+    margin: float | Floats,
+    spread: float | Floats,
+    center: float | Floats = 0.0,
+    slack: float | Floats = 0.0,
 ) -> tuple[Floats, Floats]:
     """Return Fieller's intervals of quotients of a noisy numerator and denominator ([1]_).
 

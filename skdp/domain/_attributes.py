@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, ColumnName
+from skdp._arrays import Codes, Column, ColumnName
 from skdp._json import (
     MAX_DECLARED_VALUES,
     register_type,
@@ -359,7 +359,7 @@ class Interval:
                 "Interval requires either `edges`, or `low` and `high` (with `bins`), "
                 f"got {' and '.join(given)}."
             )
-        declared: Any = (low, high) if has_bounds else edges
+        declared: object = (low, high) if has_bounds else edges
         if np.iterable(declared) and not isinstance(declared, str):
             declared = tuple(declared)
         is_whole = decimals == 0 or (
@@ -399,7 +399,7 @@ class Interval:
         self.has_bins = not has_bounds or bins is not None or has_single_values(self)
 
     def _set_open(
-        self, low: Any, high: Any, bins: Any, *, real: bool, decimals: Any
+        self, low: object, high: object, bins: Any, *, real: bool, decimals: Any
     ) -> None:
         """Set the fields of a range of numbers with an open end."""
         declared = tuple(end for end in (low, high) if end is not None)
@@ -902,7 +902,7 @@ class FoundCategories(Categories):
         return self._coder.encode(read_texts(column))
 
 
-def read_texts(column: Any) -> Any:
+def read_texts(column: Column) -> Any:
     """Return a column of text, or an array of the texts of other values; see `to_text`."""
     if type_of_column(column) == "string":
         return column

@@ -572,7 +572,7 @@ class Domain(Mapping[Any, Categories | Interval]):
             marked.append(is_true != constraint.is_on_rows)
         return np.array(marked)
 
-    def _compare_proportions(self, X: TableLike, Y: Any) -> dict[str, float]:
+    def _compare_proportions(self, X: TableLike, Y: TableLike) -> dict[str, float]:
         """Compare the proportions of rows with the comparisons of each constraint between two tables.
 
         The result has, by constraint, the largest difference of the proportions of a comparison, or of its opposite if
@@ -939,7 +939,7 @@ def add_guarantee(domain: DomainType, fields: object) -> DomainType:
     return _set_releases(domain, by_column)
 
 
-def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
+def copy_guarantee(domain: DomainType, *sources: object) -> DomainType:
     """Return a domain whose columns also keep the releases that found the values of `sources`."""
     releases = list_releases(sources)
     by_column = {

@@ -513,7 +513,7 @@ def _warn(text: str) -> None:
     warn(text, UserWarning, about="guide/protected_columns", stacklevel=level)
 
 
-def _cut_equally(values: Any, column: Any) -> Any:
+def _cut_equally(values: Any, column: ColumnLike) -> Any:
     """Cut the numbers of a public column into as many bins with about equal counts, and tails, if they have bins."""
     if not isinstance(values, Interval) or isinstance(values.edges[0], date):
         return values

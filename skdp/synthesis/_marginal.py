@@ -54,7 +54,9 @@ from skdp.synthesis.private._table import make_generator, make_template, open_ta
 from skdp.tables import Table
 
 
-def check_person_budget(synthesizer: Any, *, by_person: bool) -> PrivacyBudget:
+def check_person_budget(
+    synthesizer: CentralEstimator, *, by_person: bool
+) -> PrivacyBudget:
     """Check the parameters that need no table; return the budget, with the number of rows per person."""
     person_budget: PrivacyBudget = synthesizer._check_budget()
     n_rows = check_size(

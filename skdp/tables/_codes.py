@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Mask
+from skdp._arrays import Codes, Column, Mask
 from skdp.tables._columns import (
     DECIMAL,
     TYPE_NAMES,
@@ -82,7 +82,7 @@ class ValueCoder:
                 f"{declared!r}; {convert}, or declare its own values"
             )
 
-    def encode(self, column: Any) -> Codes:
+    def encode(self, column: Column) -> Codes:
         """Return the code of each value of a column of any library, of shape (n_rows,)."""
         library, column = unwrap(column)
         if library == "pyarrow" and hasattr(column.type, "index_type"):

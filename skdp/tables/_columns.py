@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Integers, Mask
+from skdp._arrays import Column, Integers, Mask
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -27,7 +27,7 @@ class ColumnError(ValueError):
     """A column cannot be read or encoded; the message contains no value of the column."""
 
 
-def call_safely(function: Callable[..., Any], *arguments: Any) -> Any:
+def call_safely(function: Callable[..., Any], *arguments: object) -> Any:
     """Call a function that reads a column; errors of other libraries become a `ColumnError`."""
     # **Privacy.** The text, the attributes and the context of a foreign error may contain
     # a value of the column. The new error is raised outside of the handler, so it has no
@@ -310,7 +310,7 @@ def _is_all_missing(column: object) -> bool:
 _UNREADABLE = object()
 
 
-def to_array_and_mask(column: Any) -> tuple[NDArray[Any], Mask | None]:
+def to_array_and_mask(column: Column) -> tuple[NDArray[Any], Mask | None]:
     """Return the values of a column as an array, and a mask that is True at nulls.
 
     Values at nulls are arbitrary. The mask is None if the array marks its nulls itself,
@@ -454,7 +454,7 @@ def flatten_lists(column: object) -> tuple[Any, Integers]:
 
 
 @mask_errors
-def to_numbers(column: Any, *, allow_bool: bool = False) -> NDArray[np.floating]:
+def to_numbers(column: Column, *, allow_bool: bool = False) -> NDArray[np.floating]:
     """Return a numeric column as floats of shape (n_rows,).
 
     Missing values, and Python objects that are not numbers, become NaN. With

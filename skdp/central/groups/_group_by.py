@@ -411,7 +411,7 @@ class DPGroupBy(WeightedStatistic):
                 columns[COUNT + suffix] = columns[COUNT + suffix].astype(np.int64)
         return make_frame(self._domain, columns, self._library, self._codes)
 
-    def _convert_days(self, numbers: Any, name: str) -> Sequence[NDArray[Any]]:
+    def _convert_days(self, numbers: NDArray[Any], name: str) -> Sequence[NDArray[Any]]:
         """Return the columns of an estimate, with dates and durations of columns of times."""
         for column, kind in self._time_columns.items():
             statistic = name.removeprefix(f"{column}_")
@@ -490,7 +490,7 @@ class DPGroupBy(WeightedStatistic):
     @property
     def _key_names(self) -> list[Any]:
         """The parameter `by` as a list, whose elements are checked."""
-        by: Any = [] if self.by is None else self.by
+        by: object = [] if self.by is None else self.by
         names = list(by) if isinstance(by, list) else [by]
         for name in names:
             check_column_name("by", name)
@@ -574,7 +574,7 @@ class DPGroupBy(WeightedStatistic):
         return super()._declared_bounds(names) if names else None
 
     def _plan_search(
-        self, names: Sequence[Any], bounds: Any, budget: PrivacyBudget
+        self, names: Sequence[Any], bounds: object, budget: PrivacyBudget
     ) -> LimitSearch | None:
         search = super()._plan_search(names, bounds, budget)
         if search is None or self.by is None:
@@ -978,7 +978,7 @@ class DPGroupBy(WeightedStatistic):
         return find_totals(codes, self._domain)
 
 
-def _round_to_width(values: Floats, widths: Any) -> Floats:
+def _round_to_width(values: Floats, widths: float | Floats) -> Floats:
     """Round values to a thousandth of the width of intervals or less, but at most to whole numbers."""
     factors = 10.0 ** np.clip(3 - np.floor(np.log10(widths)), 0, 300)
     rounded: Floats = np.rint(values * factors) / factors

@@ -48,7 +48,7 @@ class RowSums:
         """Return sums over no rows."""
         return list(map(copy, self.empty_sums))
 
-    def add(self, sums: list[Any], batch: Any) -> None:
+    def add(self, sums: list[Any], batch: TableLike) -> None:
         """Add the sums over the rows of a batch, in place."""
         for index, part in enumerate(self.sums_of(wrap_table(batch))):
             if isinstance(part, Counter):
@@ -109,7 +109,7 @@ class Batches:
             return self
         return replace(self, table=convert_times(self.table, times), times=times)
 
-    def add_found(self, declared: Any) -> Any:
+    def add_found(self, declared: object) -> Any:
         """Add the categories that are found to the declared values of a parameter."""
         if not self.found:
             return declared
@@ -156,7 +156,7 @@ def select_columns(table: Table, names: Sequence[Any]) -> Table:
     return replace(table, names=tuple(names), columns=tuple(columns))
 
 
-def find_missing(column: Any) -> Mask:
+def find_missing(column: ColumnLike) -> Mask:
     """Return True for each missing value of a column: None, NaN, NaT or null."""
     if isinstance(column, pd.Series) and column.dtype == object:
         column = column.to_numpy()
@@ -324,7 +324,7 @@ def read_private_rows(
     return Batches(read(columns, large=large), large, rows_by_person=counts)
 
 
-def without_column(sample: Any, name: object, parameter: str) -> tuple[Any, Any]:
+def without_column(sample: TableLike, name: object, parameter: str) -> tuple[Any, Any]:
     """Split a table, or a sample of a large table, into the features and the column `name`, such as the target.
 
     `parameter` is the name of the parameter that names the column, for errors.

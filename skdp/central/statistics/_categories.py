@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Integers
+from skdp._arrays import ColumnLike, Integers
 from skdp.base import name_declared
 from skdp.central.statistics._batches import Batches
 from skdp.central.statistics._calibrated_noise import (
@@ -21,7 +21,13 @@ from skdp.central.statistics._calibrated_noise import (
     Noise,
     warn_user,
 )
-from skdp.domain import OTHER, FoundCategories, domains_of_dtypes, read_texts, to_text
+from skdp.domain import (
+    OTHER,
+    FoundCategories,
+    domains_of_dtypes,
+    read_texts,
+    to_text,
+)
 from skdp.exact import exp_minus_bounds
 from skdp.privacy import PrivacyBudget, largest_mu
 from skdp.randomness import ByteSource
@@ -146,7 +152,7 @@ def plan_categories(
     )
 
 
-def find_undeclared(table: Table, declared: Any) -> list[Any]:
+def find_undeclared(table: Table, declared: object) -> list[Any]:
     """Return the columns without values in a parameter, or in a dtype: all, or the columns that a mapping omits."""
     if declared is not None and not isinstance(declared, Mapping):
         return []  # values of all columns
@@ -210,7 +216,7 @@ def count_texts(table: Table, *, strict: bool = False) -> list[Counter[str | Non
     return counts
 
 
-def _count_texts(column: Any) -> Counter[str | None]:
+def _count_texts(column: ColumnLike) -> Counter[str | None]:
     """Count strings and missing values; ignore other objects."""
     codes, texts = encode_texts(column)
     sizes = np.bincount(codes, minlength=len(texts)).tolist()
@@ -218,7 +224,7 @@ def _count_texts(column: Any) -> Counter[str | None]:
     return +counts  # without categories that do not occur
 
 
-def encode_texts(column: Any) -> tuple[Integers, list[str | None]]:
+def encode_texts(column: ColumnLike) -> tuple[Integers, list[str | None]]:
     """Return the code of the text of each row, and the texts; missing is None, and other objects have the last code."""
     codes, values = _encode_values(column)
     # Missing has the code -1 so far.
@@ -243,7 +249,7 @@ def _is_unicode(text: str) -> bool:
     return text.isascii() or text == text.encode(errors="ignore").decode()
 
 
-def _encode_values(column: Any) -> tuple[NDArray[Any], list[Any]]:
+def _encode_values(column: ColumnLike) -> tuple[NDArray[Any], list[Any]]:
     """Return the index of the value of each row, -1 if it is missing, and the values, which may be repeated."""
     library, stored = unwrap(column)
     if library == "pandas" and isinstance(stored.dtype, pd.CategoricalDtype):

@@ -11,9 +11,9 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from skdp._arrays import ColumnName, Floats
+from skdp._arrays import Column, ColumnName, Floats
 from skdp.domain import Interval
 from skdp.tables import Table, library_of, to_dates, type_of_column
 
@@ -30,7 +30,7 @@ DAYS, MAX_DAYS = (-719_162.0, 2_932_896.0), (-9e7, 9e7)
 _TIME = date | timedelta | np.datetime64 | np.timedelta64
 
 
-def find_times(table: Table, names: Sequence[Any], bounds: Any) -> dict[Any, str]:
+def find_times(table: Table, names: Sequence[Any], bounds: object) -> dict[Any, str]:
     """Return the type of each named column of dates, datetimes or durations.
 
     A column of Python objects has the type of its declared bounds.
@@ -51,7 +51,7 @@ def find_times(table: Table, names: Sequence[Any], bounds: Any) -> dict[Any, str
     return times
 
 
-def _is_duration(column: Any) -> bool:
+def _is_duration(column: Column) -> bool:
     """Return True for a dtype of durations."""
     if library_of(column) == "numpy":
         return bool(column.dtype.kind == "m")
@@ -59,7 +59,7 @@ def _is_duration(column: Any) -> bool:
     return isinstance(dtype, nw.Duration)
 
 
-def _list_ends(bounds: Any, name: ColumnName) -> list[Any]:
+def _list_ends(bounds: object, name: ColumnName) -> list[Any]:
     """Return the declared ends of a column; none without a pair."""
     if isinstance(bounds, Mapping):
         bounds = bounds.get(name)
@@ -76,7 +76,7 @@ def convert_times(table: Table, times: Mapping[Any, str]) -> Table:
     return Table(table.names, tuple(columns), table.native, has_dtypes=table.has_dtypes)
 
 
-def _to_days(column: Any, kind: str) -> Floats:
+def _to_days(column: Column, kind: str) -> Floats:
     """Convert a column of times to numbers of days."""
     if kind != DURATION:
         cells: NDArray[Any] = to_dates(column, "datetime64[us]")
@@ -145,7 +145,7 @@ def _convert_end(end: object, kind: str, name: ColumnName) -> Any:
     return days if kind == DATE and not rest else microseconds / MICROSECONDS_PER_DAY
 
 
-def to_times(days: Any, *, is_duration: bool) -> NDArray[Any]:
+def to_times(days: ArrayLike, *, is_duration: bool) -> NDArray[Any]:
     """Convert numbers of days to durations, or to dates with the time of day in seconds; nan is missing."""
     unit, limits = (
         ("timedelta64[s]", MAX_DAYS) if is_duration else ("datetime64[s]", DAYS)

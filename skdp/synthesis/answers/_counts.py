@@ -323,7 +323,9 @@ def weigh_range(
     return np.append(weights, 0.0) if values.missing else weights
 
 
-def _read_limit(name: ColumnName, values: Interval, limit: object, bound: Any) -> Any:
+def _read_limit(
+    name: ColumnName, values: Interval, limit: object, bound: object
+) -> Any:
     """Convert the lower or upper bound of a range to an array; None stands for the bound of the interval."""
     is_date = values.dtype.kind == "M"
     types: tuple[type, ...] = (int, float, np.number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import ColumnName, Indices, TableLike
+from skdp._arrays import ColumnLike, ColumnName, Indices, TableLike
 from skdp.base import check_column_name
 from skdp.central.statistics import Batches, select_columns
 from skdp.domain import Categories, Domain, FoundCategories, Interval
@@ -191,7 +191,9 @@ def _open_linked(
     )
 
 
-def _read_column(name: ColumnName, function: Any, *arguments: Any) -> Any:
+def _read_column(
+    name: ColumnName, function: Callable[..., Any], *arguments: object
+) -> Any:
     """Call a function that reads a column; an error names the column, and has none of its values."""
     try:
         return call_safely(function, *arguments)
@@ -199,21 +201,21 @@ def _read_column(name: ColumnName, function: Any, *arguments: Any) -> Any:
         raise ValueError(f"Column {name!r} {error}.") from None
 
 
-def _index_ids(column: Any) -> pd.Index:
+def _index_ids(column: ColumnLike) -> pd.Index:
     # Objects, because other integers may become floats, which are equal if they are large.
     ids = [read_key(x) if isinstance(x, str) else x for x in to_object_list(column)]
     return pd.Index(to_objects(ids), dtype=object)
 
 
-def _rank_values(column: Any) -> Indices:
+def _rank_values(column: ColumnLike) -> Indices:
     """Return the rank of each value of a column; missing values are last."""
     values = nw.from_native(column, series_only=True).to_pandas()
     return np.asarray(values.rank(method="dense", na_option="bottom"), np.intp)
 
 
 def open_tables(
-    people: Any,
-    events: Any,
+    people: TableLike,
+    events: TableLike,
     declared: Domain,
     *,
     person: ColumnName,
@@ -241,7 +243,7 @@ def open_tables(
 
 
 def split_rows(
-    rows: Any, person: ColumnName, person_columns: Sequence[Any]
+    rows: TableLike, person: ColumnName, person_columns: Sequence[Any]
 ) -> tuple[Any, Any]:
     """Split a table into people, with the `person_columns`, and their events."""
     names = wrap_table(rows).names if is_frame(rows) else ()

@@ -74,7 +74,7 @@ class Steps:
         return cls(to_dates(numbers.first), to_dates(numbers.last), step)
 
     @classmethod
-    def _between(cls, steps: NDArray[Any], largest: Any, unit: float) -> Steps:
+    def _between(cls, steps: NDArray[Any], largest: float, unit: float) -> Steps:
         """Find the multiples of 1 / `unit` in each bin, given the first multiple of each edge and the largest one."""
         # A bin that contains no multiple, such as from 3.1 to 3.9, gets the nearest one.
         first = np.minimum(steps[:-1], largest)
@@ -233,7 +233,7 @@ def _join_edges(interval: Interval, fine: Floats) -> Floats:
 def divide_cells(cells: Interval, is_divided: Mask) -> tuple[Interval, Mask]:
     """Divide some cells of an interval into at most `N_PARTS` parts; also mark the parts of those that are divided."""
     edges = make_edge_array(cells.edges, cells.dtype)
-    unit: Any = None
+    unit: object = None
     numbers: Any = edges
     if edges.dtype.kind == "M":
         numbers, unit = _count_units(edges)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from skdp._arrays import Codes, ColumnName, Indices, Integers, Mask
+from skdp._arrays import Codes, ColumnLike, ColumnName, Indices, Integers, Mask
 from skdp.base import check_choice
 from skdp.central.statistics import (
     Batches,
@@ -151,7 +151,9 @@ def _encode_replacement(
     return int(code)
 
 
-def _round(codes: Codes, interval: Interval, column: Any, *, is_clipped: bool) -> None:
+def _round(
+    codes: Codes, interval: Interval, column: ColumnLike, *, is_clipped: bool
+) -> None:
     """Change the codes of numbers with more decimals than declared: to undeclared, or by rounding if `is_clipped`."""
     numbers = interval.read(column)
     rounded, moved, is_excess = round_numbers(numbers, interval.decimals or 0)
@@ -162,7 +164,7 @@ def _round(codes: Codes, interval: Interval, column: Any, *, is_clipped: bool) -
         codes[moved[is_excess]] = len(interval)
 
 
-def _clip(codes: Codes, interval: Interval, column: Any) -> None:
+def _clip(codes: Codes, interval: Interval, column: ColumnLike) -> None:
     """Change the codes of values outside the bounds, including infinite values, to the first or last bin."""
     values = interval.read(column)
     edges = np.array(interval.edges, values.dtype)

@@ -358,7 +358,7 @@ def refine_domain(domain: Domain, cells: Mapping[int, Interval]) -> Domain:
     return Domain(columns)
 
 
-def _has_ordered_dtype(column: Any) -> bool:
+def _has_ordered_dtype(column: ColumnLike) -> bool:
     """Return True if a column has an ordered categorical dtype of pandas."""
     dtype = getattr(column, "dtype", None)
     return isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
@@ -467,7 +467,7 @@ def make_template(table: Table, domain: Domain) -> Table:
     Columns of categories keep their type, with the declared categories.
     """
     # A target may be of another library than the table; synthetic rows have one.
-    native: Any = np.empty((0, len(table.names)), object)
+    native: object = np.empty((0, len(table.names)), object)
     library = "numpy"
     if not isinstance(table.native, np.ndarray):
         backend = nw.from_native(table.native).implementation
