@@ -46,7 +46,7 @@ class IbisTable(StreamTable):
     """Engine of tables of Ibis."""
 
     def __init__(self, frame: Any) -> None:
-        super().__init__(frame)
+        super().__init__(run_safely(partial(_cast_to_arrow_types, frame)))
         # The distinct rows of some columns and the number of each; None if there are many.
         self._distinct: dict[frozenset[Any], Any] = {}
 
@@ -194,6 +194,18 @@ def read_query(query: Any) -> Tables:
     else:
         read = partial(query.to_pyarrow_batches, chunk_size=BATCH_ROWS)
         yield from read_batches(run_safely(read))
+
+
+def _cast_to_arrow_types(query: Any) -> Any:
+    """Cast UUIDs of PostgreSQL to text, and numbers without a precision to floats, which Ibis does not read."""
+    types = {}
+    if query.get_backend().name == "postgres":
+        for name, dtype in query.schema().items():
+            if dtype.is_uuid():
+                types[name] = "string"
+            elif dtype.is_decimal() and dtype.precision is None:
+                types[name] = "float64"
+    return query.cast(types) if types else query
 
 
 def _find_schema(query: Any) -> Any:

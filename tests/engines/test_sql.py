@@ -371,6 +371,19 @@ def test_decimals_of_sqlite_are_numbers(connection, dtype):
         skdp.DPMean(1.0, bounds={"price": (0.0, 5.0)}).fit(connection.table("sales")[["price"]])
 
 
+@pytest.mark.long
+def test_uuids_and_numeric_of_postgres_are_read(ibis_postgres):
+    """The ids of persons are often UUIDs; both types ended in an error without a remedy."""
+    connection = ibis_postgres(pa.table({"x": [0]})).get_backend()
+    rows = "select md5((i % 70)::text)::uuid as person, i / 3::numeric as pay"
+    connection.raw_sql(f"create table paid as {rows} from generate_series(0, 299) as i").close()
+    people = np.arange(300) % 70
+    pay = pd.DataFrame({"pay": np.arange(300) / 3})
+    mean = skdp.DPMean(1.0, bounds=(0.0, 100.0), max_rows_per_person=5, random_state=0)
+    found = mean.fit(connection.table("paid")[["pay", "person"]], person="person").to_frame()
+    pd.testing.assert_frame_equal(found, mean.fit(pay, person=people).to_frame())
+
+
 @pytest.mark.parametrize(("stored", "named"), [("to_seconds(3)", "interval"), ("'1'::bit", "unknown")])
 def test_types_without_an_arrow_type_are_named(stored, named):
     """A column of intervals ended in an error of Arrow."""
