@@ -51,7 +51,7 @@ from skdp.central.statistics import (
     format_ranges,
     plan_categories,
     read_private_rows,
-    undeclared_error,
+    undeclared_columns_error,
     without_column,
 )
 from skdp.domain import Domain
@@ -560,7 +560,7 @@ class CentralStatistic(CentralEstimator):
         if given.given is not None or not delta:
             features = getattr(self, "feature_names_in_", ())
             declared = getattr(self, parameter)
-            raise undeclared_error(parameter, declared, columns.names, features)
+            raise undeclared_columns_error(parameter, declared, columns.names, features)
         check_types(columns.table, parameter)
         total = replace(
             given, rows_per_person=budget.rows_per_person, by_person=budget.by_person

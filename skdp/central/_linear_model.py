@@ -74,7 +74,7 @@ from skdp.privacy import (
 from skdp.randomness import ByteSource
 
 # Largest fraction of the rows whose residuals are clipped.
-MAX_CLIPPED_FRACTION = 0.2
+MAX_CLIPPED_RESIDUALS = 0.2
 
 # Residuals are counted up to twice this multiple of the limits of a target.
 MAX_RESIDUAL_FACTOR = 8
@@ -97,7 +97,7 @@ PARTS = Split(
 # of each step, in twentieths. The estimate is the mean of the steps that have the last limit of the
 # residuals. Without a delta, two gradients with half of a budget have twice the variance of one
 # gradient with all of it.
-COUNTS, GRADIENTS = (1, 1, 9), (1, 2, 5, 12)
+COUNT_STEPS, GRADIENT_STEPS = (1, 1, 9), (1, 2, 5, 12)
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,8 +372,8 @@ class TargetRows:
         return Noise.joint(budget, UNIT**2, self.n_inputs * (self.n_inputs + 1) // 2)
 
     def gradient_noise(self, part: int) -> Noise:
-        """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENTS`."""
-        budget = self.budget * (PARTS.gradients * part / sum(GRADIENTS))
+        """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENT_STEPS`."""
+        budget = self.budget * (PARTS.gradients * part / sum(GRADIENT_STEPS))
         if budget.kind != "epsilon":
             return Noise.gaussian(budget, self.rows.square * UNIT**2)
         return Noise.joint(budget, UNIT**2, self.n_inputs)
@@ -399,12 +399,12 @@ class TargetRows:
         products = replace(products, constraint=constraint)
         estimate = coefficients = np.zeros(self.n_inputs)
         distance = 0.0
-        for step, part in enumerate(GRADIENTS):
+        for step, part in enumerate(GRADIENT_STEPS):
             noise = self.gradient_noise(part)
             residuals = self._find_residuals(coefficients)
-            if step < len(COUNTS):
+            if step < len(COUNT_STEPS):
                 limit, row_variance = self._choose_limit(
-                    residuals, COUNTS[step], noise, n_rows, source
+                    residuals, COUNT_STEPS[step], noise, n_rows, source
                 )
                 precision = 0.0  # earlier steps clip more residuals
             gradient = self._measure_gradient(residuals, limit, noise, source)
@@ -495,13 +495,13 @@ class TargetRows:
         """Choose a limit of residuals by noisy numbers of rows by size, see `choose_residual_limit`.
 
         Return the limit, and the mean square of clipped residuals in squared limits. The numbers cost a part of
-        `COUNTS`.
+        `COUNT_STEPS`.
         """
         # Number of rows with gradients of the largest norm that add up to the norm of the noise.
         largest = math.sqrt(self.rows.square) * UNIT
         n_clipped = math.sqrt(self.n_inputs) * to_float(gradient_noise.std) / largest
-        n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
-        budget = self.budget * (PARTS.counts * part / sum(COUNTS))
+        n_clipped = min(n_clipped, MAX_CLIPPED_RESIDUALS * n_rows)
+        budget = self.budget * (PARTS.counts * part / sum(COUNT_STEPS))
         noise = Noise.from_budget(budget)
         counts = noise.add_floats(source, count_by_size(np.abs(residuals)))
         # Laplace noise, without a delta, exceeds 1.25 times 2.5 standard deviations as often as

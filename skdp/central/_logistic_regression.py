@@ -74,13 +74,13 @@ from skdp.randomness import ByteSource
 # Fractions of the budget for sums of weights by class, and for measuring second derivatives
 # before each of the first five steps. For two classes, the latter is a part of the information:
 # if a step needs no measurement, or noise prevents it, the measurement for intervals spends it.
-COUNTS, EARLY = Fraction(1, 64), Fraction(1, 128)
+CLASSES_PART, EARLY = Fraction(1, 64), Fraction(1, 128)
 
 # Smallest and largest fraction of the budget for second derivatives of two classes. With few rows,
-# it is ``(MIN_ROWS / mu / n)**2``. An indicator of a 20th of the rows, shortened to the norm R, has a
+# it is ``(MIN_INFORMATION_ROWS / mu / n)**2``. An indicator of a 20th of the rows, shortened to the norm R, has a
 # second derivative of about ``n / 20 * R**2 / 5``, which is then 5 standard deviations of its noise.
 INFORMATION, MAX_INFORMATION = Fraction(1, 8), Fraction(1, 2)
-MIN_ROWS = 160
+MIN_INFORMATION_ROWS = 160
 
 # Norm of the noise of early second derivatives, divided by the median of their expected
 # eigenvalues. At a quarter, coefficients at epsilon 1 have up to 3 times the error.
@@ -120,10 +120,10 @@ def divide_budget(n_classes: int, n_rows: float, budget: PrivacyBudget) -> Split
     These are for counts of rows by the size of their second derivatives, for sums of second derivatives, in steps of a
     64th, and for sums of squared gradients.
     """
-    spent = {"white": 1 - WHITE_PARTS.model, "counts": COUNTS}
+    spent = {"white": 1 - WHITE_PARTS.model, "counts": CLASSES_PART}
     if n_classes > 2:
         return Split(rest="gradients", **spent, early=EARLY)
-    wanted = (MIN_ROWS / Fraction(max(n_rows, 1.0))) ** 2
+    wanted = (MIN_INFORMATION_ROWS / Fraction(max(n_rows, 1.0))) ** 2
     wanted *= Noise.gaussian(budget).scale
     wanted = min(max(wanted, INFORMATION), MAX_INFORMATION)
     return Split(
@@ -835,7 +835,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         budget = plan.budget
         rows, units, _ = weigh_rows(on_grid, exact.weights, budget, source)
         n_classes = len(self.classes_)
-        noise = Noise.gaussian(budget * COUNTS, UNIT**2)
+        noise = Noise.gaussian(budget * CLASSES_PART, UNIT**2)
         counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
         min_count = 2 * to_float(noise.std) / UNIT
         counts = np.maximum(counts, min_count)

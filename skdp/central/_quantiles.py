@@ -54,7 +54,7 @@ ZERO_PART = Fraction(1, 16)
 MIN_CELLS_PER_GROUP = 1 << 10
 
 # Groups whose choices are made at once, so that their arrays fit into memory.
-MAX_CHOICES = 1 << 11
+MAX_GROUPS_AT_ONCE = 1 << 11
 
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
@@ -665,9 +665,9 @@ def choose_cuts(
         ]
         chosen: list[int] = []
         pairs = [(*node, group) for node in nodes for group in range(n_groups)]
-        for start in range(0, len(pairs), MAX_CHOICES):
+        for start in range(0, len(pairs), MAX_GROUPS_AT_ONCE):
             lows, middles, highs, groups = zip(
-                *pairs[start : start + MAX_CHOICES], strict=True
+                *pairs[start : start + MAX_GROUPS_AT_ONCE], strict=True
             )
             fractions = [
                 (ranks[middle] - ranks[low]) / (ranks[high] - ranks[low])

@@ -15,7 +15,7 @@ from skdp.synthesis._marginal import DPMarginalSynthesizer, get_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._points import PointTable, make_point_table, sum_points
 from skdp.synthesis.measure import find_columns
-from skdp.synthesis.model import combine_levels, estimate_counts
+from skdp.synthesis.model import combine_levels, estimate_marginal_counts
 
 N_ROWS = 20_000
 """Number of rows of the table at which a statistic is differentiated by adding one row."""
@@ -271,7 +271,7 @@ class _Analysis:
         self.gaps = _find_gaps(statistic, cells, self.terms)
         self.n_rows, self.n_rows_std_error = fitted.n_rows
         marginals = fitted.counts.marginals
-        self.counts, self.std_error = estimate_counts(marginals, columns)
+        self.counts, self.std_error = estimate_marginal_counts(marginals, columns)
         # Reason if no marginal counts all combinations of the columns.
         is_grouped = any(set(columns) <= set(part.clique) for part in marginals)
         self.no_counts_reason = RARE_VALUES if is_grouped else NO_MARGINAL

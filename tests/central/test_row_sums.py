@@ -35,7 +35,7 @@ def declared_limits(monkeypatch):
     for model in (DPPCA, DPSelectKBest, DPLinearRegression, DPRidge, DPLogisticRegression):
         monkeypatch.setattr(model, "_finds_limits_within", False)
     # An eighth of the budget for second derivatives with few rows, too.
-    monkeypatch.setattr("skdp.central._logistic_regression.MIN_ROWS", 0)
+    monkeypatch.setattr("skdp.central._logistic_regression.MIN_INFORMATION_ROWS", 0)
 
 
 CORNERS = [(-1.0, -4.0), (1.0, -4.0), (1.0, 4.0)]
@@ -135,7 +135,7 @@ def test_each_draw_loses_at_most_its_budget_by_a_row(name):
 
 
 def test_second_derivatives_of_few_rows_have_up_to_half_of_the_budget(monkeypatch):
-    monkeypatch.setattr("skdp.central._logistic_regression.MIN_ROWS", 10**9)
+    monkeypatch.setattr("skdp.central._logistic_regression.MIN_INFORMATION_ROWS", 10**9)
     model, target, *_ = MODELS["logistic, two classes"]
     used = losses_of_rows(model, target, TABLES[:1])[len(FEW_ROWS)] / FEW_ROWS
     assert sum(FEW_ROWS) == pytest.approx(1)

@@ -53,7 +53,7 @@ MIN_BIN_ERRORS = 2.5
 MIN_BINS, MAX_BINS = 24, 256
 
 # Numbers of cells of equal width with much noise and with little noise: powers of 2.
-MIN_CELLS, MAX_CELLS = 64, 4096
+MIN_FINE_CELLS, MAX_FINE_CELLS = 64, 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +81,13 @@ def choose_sizes(n_rows: float, error: float) -> tuple[int, int]:
     # The noise of a cell is at most its sampling error, and of a bin at most a half of it.
     n_cells = n_rows / max(error, 2.0**-20) / max(error, 2.0**-20)
     n_bins = int(np.clip(n_cells / 4, MIN_BINS, MAX_BINS))
-    return n_bins, 1 << int(np.log2(np.clip(n_cells, MIN_CELLS, MAX_CELLS)))
+    return n_bins, 1 << int(np.log2(np.clip(n_cells, MIN_FINE_CELLS, MAX_FINE_CELLS)))
 
 
 @lru_cache(maxsize=32)  # columns often have equal bounds
 def cut_to_cells(low: float, high: float) -> Interval:
     """Cut an interval into public cells, see `find_edges`."""
-    return make_cells(find_edges(low, high, MAX_CELLS))
+    return make_cells(find_edges(low, high, MAX_FINE_CELLS))
 
 
 def find_edges(low: float, high: float, n_cells: int) -> Floats:

@@ -106,7 +106,7 @@ class ShapeFunction(NamedTuple):
 MonotonicCst: TypeAlias = Mapping[Any, int] | ArrayLike
 
 
-def divide_budget(relative_error: float) -> Split:
+def divide_regression_budget(relative_error: float) -> Split:
     """Divide the budget of a regression, with `PARTS` and fractions for bounds of residuals and for a warning.
 
     `relative_error` is the error of the noisy number of rows, divided by this number.
@@ -871,7 +871,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
             response_variance=2 * (error / n_noisy_rows) ** 2,
             residuals=NumberResiduals(2 * TARGET_UNIT),
             budget=budget,
-            parts=divide_budget(error / n_noisy_rows),
+            parts=divide_regression_budget(error / n_noisy_rows),
         )
 
     def _release(self, plan: Plan[CodedRows[None]], source: ByteSource) -> None:

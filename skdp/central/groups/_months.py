@@ -21,7 +21,7 @@ MAX_SURPRISE = 4.0
 
 # Variances of changes are increased by this part of their standard errors: without it,
 # intervals of 6 cells covered 0.89 to 0.96, and with it 0.93 to 0.97.
-CAUTION = 0.5
+ADDED_STD_ERRORS = 0.5
 
 # Larger squares of standardized gaps, which are due to tails of noise, are limited to it.
 MAX_SQUARE = 9.0
@@ -258,4 +258,4 @@ def _fit_coefficient(terms: Floats, observed: Floats, errors: Floats) -> float:
     weighted = terms / errors
     information = max(float((weighted**2).sum()), 1e-300)
     fitted = float((weighted * observed / errors).sum()) / information
-    return max(fitted, 0.0) + CAUTION / math.sqrt(information)
+    return max(fitted, 0.0) + ADDED_STD_ERRORS / math.sqrt(information)

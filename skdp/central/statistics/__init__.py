@@ -29,7 +29,9 @@ from skdp.central.statistics._categories import find_threshold as find_threshold
 from skdp.central.statistics._categories import find_undeclared as find_undeclared
 from skdp.central.statistics._categories import plan_categories as plan_categories
 from skdp.central.statistics._categories import sort_texts as sort_texts
-from skdp.central.statistics._categories import undeclared_error as undeclared_error
+from skdp.central.statistics._categories import (
+    undeclared_columns_error as undeclared_columns_error,
+)
 from skdp.central.statistics._marginal_counts import count_cells as count_cells
 from skdp.central.statistics._marginal_counts import count_marginals as count_marginals
 from skdp.central.statistics._marginal_counts import declared_domain as declared_domain

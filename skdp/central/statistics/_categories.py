@@ -165,7 +165,7 @@ def find_undeclared(table: Table, declared: object) -> list[Any]:
     return [name for name in table.names if name not in named and name not in by_dtype]
 
 
-def undeclared_error(
+def undeclared_columns_error(
     parameter: str, declared: Any, names: Sequence[Any], features: Sequence[Any]
 ) -> ValueError:
     """Return an error for columns without values in a parameter; `features` are the columns of a dataframe."""

@@ -23,7 +23,7 @@ from skdp.synthesis.model import (
     Covariance,
     Marginal,
     combine_levels,
-    estimate_counts,
+    estimate_marginal_counts,
     estimate_total,
 )
 from skdp.synthesis.private._number_cells import (
@@ -64,7 +64,7 @@ CLEAR_BIN_STD_ERRORS = 4.0
 MAX_NOISE = 0.05
 """Noise of a pair of columns with found bins, relative to all records."""
 
-MAX_BINS = 40
+MAX_FOUND_BINS = 40
 """Largest number of bins that are found for a column."""
 
 MIN_TAIL_STD_ERRORS = 128.0
@@ -226,7 +226,7 @@ class NumberCounts:
         """Combine the counts of the cells of a column, of blocks of cells, and of its bins in `marginals`."""
         cells = self.cells_of(column)
         levels = list(self.levels.get(column, ()))
-        noisy, std_error = estimate_counts(marginals, (column,))
+        noisy, std_error = estimate_marginal_counts(marginals, (column,))
         if math.isfinite(std_error):
             members = find_bins(self.intervals[column], cells)[: len(cells)]
             levels.append(Marginal((column,), noisy, std_error, (members,)))
@@ -250,7 +250,7 @@ class NumberCounts:
         tails = {}
         shapes = {}
         for column in self.intervals:
-            noisy, std_error = estimate_counts(marginals, (column,))
+            noisy, std_error = estimate_marginal_counts(marginals, (column,))
             if not math.isfinite(std_error) and column not in self.levels:
                 continue
             counts = self.combine(column, marginals)
@@ -309,7 +309,7 @@ def _choose_bins(
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
         # The numbers of bins between ends are rounded up to 1.
-        limit = max(1, min(MAX_BINS, max_bins) - len(ends[column]))
+        limit = max(1, min(MAX_FOUND_BINS, max_bins) - len(ends[column]))
         parts = itertools.pairwise([0, *ends[column], proportions.size])
         cuts = [0]
         for start, stop in parts:
@@ -317,7 +317,7 @@ def _choose_bins(
             n_part = min(n_bins, limit) * float(part.sum() / proportions.sum())
             cuts += [start + cut for cut in _cut(part, max(1, round(n_part)))[1:]]
         if (
-            max_bins > 2 * MAX_BINS
+            max_bins > 2 * MAX_FOUND_BINS
         ):  # most of the variance of skewed numbers is in the tails
             size = proportions.size
             low = _halve_tail(proportions[::-1], [size - cut for cut in cuts], min_tail)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skdp._arrays import Codes, ColumnName, Floats, Indices
 from skdp.domain import Domain, Expression
 from skdp.privacy import Split
-from skdp.synthesis.measure._cell_counts import MAX_BINS, measure_cells
+from skdp.synthesis.measure._cell_counts import MAX_FOUND_BINS, measure_cells
 from skdp.synthesis.measure._plan import MarginalPlan, make_plan, structure_of
 from skdp.synthesis.measure._private_counts import NoiseSource, PrivateCounts
 from skdp.synthesis.measure._rules import (
@@ -230,7 +230,7 @@ def limit_bins(tables: LinkedTables, n_numbers: int, max_cells: int) -> int:
     """
     persons = max(tables.people.fine.sizes, default=1)
     events = max(max(table.fine.sizes) for table in tables.events.values())
-    for n_bins in range(MAX_BINS, 2, -1):
+    for n_bins in range(MAX_FOUND_BINS, 2, -1):
         size = min(n_bins, events)
         if size * (size + 1) * n_numbers * min(n_bins, persons) <= max_cells:
             return n_bins

@@ -25,7 +25,7 @@ from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
     ValueGroups,
-    estimate_counts,
+    estimate_marginal_counts,
     estimate_total,
 )
 from skdp.synthesis.private._records import MAX_LOADED_CELLS, CodedRecords
@@ -54,7 +54,7 @@ MAX_SCORED_CELLS, MAX_MEASURED_CELLS = 512, 4096
 MAX_LISTED, MAX_COUNTED = 30_000, 1 << 30
 """Largest number of marginals, and of marginals times rows: two seconds."""
 
-MODEL_ROWS, MAX_ROWS = 1 << 13, 100_000
+MODEL_ROWS, MAX_SAMPLED_ROWS = 1 << 13, 100_000
 """Number of rows of the model that are counted, and largest number of records."""
 
 CHOICE_FRACTION, MAX_CHOICE_FRACTION = Fraction(1, 256), Fraction(1, 32)
@@ -101,7 +101,7 @@ def plan_search(
         noise = private.noise
         required = noise.choice_error(CHOICE_FRACTION, len(cliques)) / MAX_CHOICE_ERROR
         if private.can_sample:
-            most = min(total, MAX_ROWS, MAX_COUNTED / len(cliques) - MODEL_ROWS)
+            most = min(total, MAX_SAMPLED_ROWS, MAX_COUNTED / len(cliques) - MODEL_ROWS)
             n_records = min(max(MODEL_ROWS, required), most)
         # The error of a choice is proportional to a power of its fraction of the budget.
         scale = (required / n_records) ** (1 / noise.error_power)
@@ -170,7 +170,7 @@ class Comparison:
                 smaller = min(noise, excess.get(pair, 0.0))
                 self._noise[pair] = self._noise[pair[::-1]] = smaller
         for column, size in enumerate(plan.sizes):
-            _, std_error = estimate_counts(private.marginals, (column,))
+            _, std_error = estimate_marginal_counts(private.marginals, (column,))
             self._noise[column, column] = MEAN_ABSOLUTE * std_error * size
         self._is_ordered = plan.is_ordered
         total, _ = estimate_total(private.marginals)

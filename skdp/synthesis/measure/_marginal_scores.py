@@ -28,7 +28,7 @@ from skdp.synthesis.model import Clique, ValueGroups, sum_value_groups
 # Standard errors that are subtracted from a score, because the noise of the largest
 # scores is positive on average. With 0, standard deviations of smooth columns at epsilon 0.1 are 4 times as wrong
 # (benchmarks/synthesis_numbers.py), while pairs of benchmarks/synthesis.py change by 0.2 %.
-CAUTION = 0.5
+SUBTRACTED_STD_ERRORS = 0.5
 
 # Tuned by benchmarks/synthesis.py.
 NOISE_COST = 0.5
@@ -67,7 +67,7 @@ class Scores:
         gains = {}
         for clique, score in self.noisy.items():
             if clique not in self.dropped:
-                gains[clique] = score - CAUTION * self.std_errors[clique]
+                gains[clique] = score - SUBTRACTED_STD_ERRORS * self.std_errors[clique]
         return gains
 
     @property

@@ -38,7 +38,7 @@ MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 MIN_STD_ERROR = 1e-3
 """Smallest standard error: noise that is nearly always 0 still gets a finite weight."""
 
-MAX_NOISY_COUNT = 1 << 52
+MAX_EXACT_COUNT = 1 << 52
 """Largest noisy count; floats represent it exactly."""
 
 
@@ -201,7 +201,7 @@ class NoiseSource:
 
 def _add_noise(numbers: Integers, noise: NDArray[Any]) -> Floats:
     """Add noise to integers, and clip the sums to the integers that floats represent."""
-    return np.clip(numbers + noise, -MAX_NOISY_COUNT, MAX_NOISY_COUNT).astype(float)
+    return np.clip(numbers + noise, -MAX_EXACT_COUNT, MAX_EXACT_COUNT).astype(float)
 
 
 def groups_of(clique: Clique, groups: ValueGroups) -> ValueGroups | None:

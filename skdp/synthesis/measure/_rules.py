@@ -19,7 +19,7 @@ from skdp.synthesis.private._number_cells import Shape, Steps, draw_within
 CLIQUES_PER_MODEL = 4
 """Largest number of cells of all cliques together, in multiples of `max_cells`."""
 
-MAX_POINTS_PER_CELL, MAX_POINTS = 64, 1 << 18
+MAX_POINTS_PER_CELL, MAX_POINTS_PER_PART = 64, 1 << 18
 """Largest numbers of points of a cell, and of all cells, at which a constraint is evaluated."""
 
 CORNER = 1e-3
@@ -100,7 +100,7 @@ def _mark_possible(
     n_cells = cells.shape[1]
     numbers = _list_numbers(domain)
     n_corners = 1 << len(numbers)
-    n_points = max(n_corners, min(MAX_POINTS_PER_CELL, MAX_POINTS // n_cells))
+    n_points = max(n_corners, min(MAX_POINTS_PER_CELL, MAX_POINTS_PER_PART // n_cells))
     # The bits of the number of a point are its corner; all further points are random.
     points = np.repeat(np.arange(1 if is_listed else n_points), n_cells)
     rng = np.random.default_rng(0)
@@ -109,7 +109,7 @@ def _mark_possible(
         corners = np.where(points >> bit & 1, 1 - CORNER, CORNER)
         is_random = points >= n_corners
         positions[name] = np.where(is_random, rng.random(points.size), corners)
-    rows = _make_rows(domain, np.tile(cells, points.size // n_cells), positions, {})
+    rows = _place_rows(domain, np.tile(cells, points.size // n_cells), positions, {})
     if is_listed:
         _check_possible(domain, rows)
     return is_valid(rows).reshape(-1, n_cells).any(axis=0).reshape(domain.sizes)
@@ -120,7 +120,7 @@ def _list_numbers(domain: Domain) -> list[Any]:
     return [name for name in domain if isinstance(domain[name], Interval)]
 
 
-def _make_rows(
+def _place_rows(
     domain: Domain,
     codes: NDArray[np.integer],
     positions: Mapping[Any, Floats],
@@ -178,7 +178,7 @@ def measure_valid(
         cells = np.indices(part.sizes).reshape(len(clique), -1)
         n_cells = cells.shape[1]
         shape = (MAX_POINTS_PER_CELL, N_EVENTS_PER_POINT if own else 1, n_cells)
-        if math.prod(shape) > 4 * MAX_POINTS:
+        if math.prod(shape) > 4 * MAX_POINTS_PER_PART:
             continue
         positions = {}
         for name in numbers:
@@ -187,7 +187,7 @@ def measure_valid(
             people = np.broadcast_to(ranks[:, np.newaxis, np.newaxis], shape)
             drawn = rng.random(shape) if name in own else people
             positions[name] = drawn.ravel()
-        rows = _make_rows(part, np.tile(cells, shape[0] * shape[1]), positions, shapes)
+        rows = _place_rows(part, np.tile(cells, shape[0] * shape[1]), positions, shapes)
         chance = part.check_constraints(rows).reshape(shape).mean(axis=1)
         measured[clique] = (
             (1 - (1 - chance) ** n_draws).mean(axis=0).reshape(part.sizes)

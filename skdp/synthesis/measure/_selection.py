@@ -66,7 +66,7 @@ from skdp.synthesis.model import (
     Marginal,
     Structure,
     ValueGroups,
-    estimate_counts,
+    estimate_marginal_counts,
     estimate_total,
     fit_model,
     sum_value_groups,
@@ -243,7 +243,7 @@ def count_columns(
     total, _ = estimate_total(private.marginals)
     counts = []
     for clique in plan.columns:
-        noisy, _ = estimate_counts(private.marginals, clique)
+        noisy, _ = estimate_marginal_counts(private.marginals, clique)
         counts.append(project_to_simplex(noisy, total))
     return counts
 
@@ -348,7 +348,7 @@ def group_columns(
     n_records = max(1.0, float(counts[0].sum()))
     groups = []
     for column, column_counts in enumerate(counts):
-        _, count_error = estimate_counts(private.marginals, (column,))
+        _, count_error = estimate_marginal_counts(private.marginals, (column,))
         group_of_value = group_rare_values(
             column_counts,
             plan.is_ordered[column],

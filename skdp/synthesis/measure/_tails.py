@@ -24,7 +24,7 @@ from skdp.synthesis.model import Covariance
 
 
 # Chosen by benchmarks/synthesis_numbers.py.
-CLEAR_STD_ERRORS = 5.0
+CLEAR_TAIL_STD_ERRORS = 5.0
 """Standard errors of a proportion beyond an edge that is known well."""
 
 WALK_STD = 0.4
@@ -124,7 +124,7 @@ class _Side:
     @property
     def is_clear(self) -> Mask:
         """Mark the cells above the middle for which the proportion beyond their lower edge exceeds the noise."""
-        is_clear = self.beyond >= CLEAR_STD_ERRORS * self.errors
+        is_clear = self.beyond >= CLEAR_TAIL_STD_ERRORS * self.errors
         is_clear[: self.middle + 1] = False
         return is_clear
 

@@ -32,7 +32,7 @@ TABLE_PARTS = Split(
 MIN_CORRECTED_ERRORS = 3
 """Smallest number of corrected predictions, in standard errors."""
 
-MAX_COLUMNS = 16
+MAX_TABLE_COLUMNS = 16
 """Largest number of columns of a table."""
 
 
@@ -45,7 +45,7 @@ def reserve_table(
     each column, and `gains` has the noisy scores of pairs.
     """
     assert plan.target is not None
-    columns = rank_columns(plan, plan.target, gains)[:MAX_COLUMNS]
+    columns = rank_columns(plan, plan.target, gains)[:MAX_TABLE_COLUMNS]
     listed = [table for _, table in list_tables(plan, plan.target, counts, [columns])]
     if not listed:
         return {}
@@ -88,7 +88,7 @@ def measure_target_table(
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
     columns = rank_columns(plan, target, gains)
-    ranked = columns[:MAX_COLUMNS], [c for c in columns if c in found]
+    ranked = columns[:MAX_TABLE_COLUMNS], [c for c in columns if c in found]
     tables = []
     for clique, groups in dict(list_tables(plan, target, counts, ranked)).values():
         graph, refined = plan.start_elimination(measured, {clique: groups})

@@ -19,7 +19,9 @@ from skdp.synthesis.model._tables import Covariance as Covariance
 from skdp.synthesis.model._tables import Marginal as Marginal
 from skdp.synthesis.model._tables import ValueGroups as ValueGroups
 from skdp.synthesis.model._tables import combine_levels as combine_levels
-from skdp.synthesis.model._tables import estimate_counts as estimate_counts
+from skdp.synthesis.model._tables import (
+    estimate_marginal_counts as estimate_marginal_counts,
+)
 from skdp.synthesis.model._tables import estimate_total as estimate_total
 from skdp.synthesis.model._tables import expand as expand
 from skdp.synthesis.model._tables import merge_marginals as merge_marginals

@@ -179,7 +179,7 @@ def fit_columns(
     for table, cell_counts in zip(noisy, rows.cell_counts, strict=True):
         has_order = any(is_ordered[column] for column in table.cross.private)
         std = ORDERED_LOGIT_STD if has_order else LOGIT_STD
-        evidence.append(_weigh(table, cell_counts, joint, std))
+        evidence.append(_find_penalties(table, cell_counts, joint, std))
     # One vector for the cells of all tables.
     counts, prior, penalty, curvature = np.hstack(
         [np.reshape(part, (4, -1)) for part in evidence]
@@ -243,7 +243,7 @@ def _minimize(
     ).x
 
 
-def _weigh(
+def _find_penalties(
     noisy: NoisyCounts, n_rows: Floats, joint: Floats, std: float
 ) -> tuple[Floats, ...]:
     """Return the counts, prior means of the logits, penalties and curvatures of the cells of a table.

@@ -20,7 +20,7 @@ from skdp.synthesis.model._tables import (
     ValueGroups,
     combine_nonnegative_levels,
     divide,
-    estimate_counts,
+    estimate_marginal_counts,
     estimate_total,
     expand,
     merge_marginals,
@@ -39,7 +39,7 @@ MAX_RESIDUAL = 0.1
 N_COLUMN_SWEEPS = 2
 """Last sweeps, which fit the columns alone."""
 
-MIN_STD_ERROR, MIN_RESIDUAL_UNIT = 0.05, 0.5
+MIN_FITTED_STD_ERROR, MIN_RESIDUAL_UNIT = 0.05, 0.5
 """Standard error below which counts do not get more weight, and smallest unit of residuals, in records."""
 
 MAX_JOINED_CELLS = 1 << 10
@@ -180,7 +180,9 @@ def _plan_sweep(
     """
     targets: list[list[_Target]] = [[] for _ in tree.cliques]
     for masked, is_impossible in masks:
-        exclude = partial(_multiply, weights=np.where(is_impossible, 0.0, 1.0).ravel())
+        exclude = partial(
+            _scale_cells, weights=np.where(is_impossible, 0.0, 1.0).ravel()
+        )
         targets[tree.find_measured(masked)].append((masked, None, exclude))
     for factor in factors:
         target = factor.columns, factor.groups, factor.fit
@@ -246,14 +248,14 @@ def _sum_cells(table: Floats, cells: Indices, n_cells: int) -> Floats:
     return np.asarray(np.bincount(cells, table, n_cells), float)
 
 
-def _multiply(table: Floats, cells: Indices, weights: Floats) -> None:
+def _scale_cells(table: Floats, cells: Indices, weights: Floats) -> None:
     """Multiply a table by a weight of each of its `cells`, in place."""
     table *= weights[cells]
 
 
 def _fit_column(table: Floats, cells: Indices, goal: Floats) -> None:
     """Scale a table such that a column has the proportions `goal`, in place; `cells` has its value of each cell."""
-    _multiply(table, cells, divide(goal, _sum_cells(table, cells, goal.size)))
+    _scale_cells(table, cells, divide(goal, _sum_cells(table, cells, goal.size)))
 
 
 def _measure_residual(factors: Sequence[_Factor]) -> float:
@@ -315,12 +317,12 @@ def _make_factors(
         if marginal.groups is None:
             # Larger marginals count its cells, too.
             larger = min((by_column[column] for column in marginal.clique), key=len)
-            combined = estimate_counts(larger, marginal.clique)
+            combined = estimate_marginal_counts(larger, marginal.clique)
             marginal = Marginal(marginal.clique, *combined)
         target = _make_consistent(marginal.counts / total, marginal, targets)
         if marginal.groups is None:
             targets[marginal.clique] = target
-        std_error = max(MIN_STD_ERROR, marginal.std_error) / total
+        std_error = max(MIN_FITTED_STD_ERROR, marginal.std_error) / total
         own_columns = []
         for column in marginal.clique:
             groups = (marginal.groups_of(column),)
@@ -420,7 +422,7 @@ class _Factor:
             logs = np.where(is_possible, target - fitted, 0.0) / self._penalty
             logs = _remove_main_effects(logs.reshape(self._target.shape))
             self._logs = logs.ravel()
-            _multiply(table, cells, divide(fitted, proportions) / total)
+            _scale_cells(table, cells, divide(fitted, proportions) / total)
 
 
 def _remove_main_effects(table: Floats) -> Floats:

@@ -188,7 +188,7 @@ def _drop_single_groups(marginal: Marginal) -> Marginal:
     )
 
 
-def estimate_counts(
+def estimate_marginal_counts(
     marginals: Iterable[Marginal], columns: Sequence[int]
 ) -> tuple[Floats, float]:
     """Estimate the counts of the cells of columns from all marginals that contain them; also return the standard error.

@@ -17,7 +17,7 @@ from skdp.synthesis.model import Marginal
 from skdp.tables import number_dtype
 
 # Tuned by benchmarks/synthesis_numbers.py.
-MAX_CELLS = 512
+MAX_VALUE_CELLS = 512
 """Largest number of whole numbers or dates of an interval that get separate cells."""
 
 N_PARTS = 32
@@ -158,10 +158,10 @@ def cut_finely(interval: Interval) -> Interval:
 
 
 def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
-    """Return the edges of at most `MAX_CELLS` cells of equal width, and of the first and last date, and `declared`."""
+    """Return edges of at most `MAX_VALUE_CELLS` cells of equal width, of the first and last date, and `declared`."""
     steps, unit = _count_units(declared)
     low, high = int(steps[0]), int(steps[-1])
-    n_cells = min(MAX_CELLS, high - low)
+    n_cells = min(MAX_VALUE_CELLS, high - low)
     # Integers of Python do not overflow.
     fine = [low + cell * (high - low) // n_cells for cell in range(n_cells)]
     # Many records may have an end, to which others are clipped, or which stands for none.
@@ -180,7 +180,7 @@ def _cut_numbers(interval: Interval) -> Floats:
     # Many records may have the largest or the smallest number, to which others are
     # clipped. For real numbers, `high` adds no edge.
     last = (np.floor(high * unit) - 0.5) / unit if unit < np.inf else high
-    if (high - low) * unit <= MAX_CELLS:
+    if (high - low) * unit <= MAX_VALUE_CELLS:
         steps = np.arange(np.ceil(low * unit), np.floor(high * unit)) / unit
         return _join_edges(interval, np.append(steps, last))
     # Even cells for any body, cells that grow from 0 for long tails, and single numbers
@@ -189,7 +189,7 @@ def _cut_numbers(interval: Interval) -> Floats:
     growing = np.geomspace(smallest, max(abs(low), abs(high)), 128)
     even = np.linspace(low, high, 129)
     single = np.append(_list_round_numbers(max(-low, high)), low)
-    if high - low <= MAX_CELLS / 2:
+    if high - low <= MAX_VALUE_CELLS / 2:
         single = np.arange(np.ceil(low), high)
     if unit < np.inf:
         single = np.unique(np.rint(single * unit) / unit)
