@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from skdp._arrays import ColumnName, Floats, Integers
 from skdp.base import Estimate
 from skdp.central._sums import read_values, read_weights, warn_of_objects
-from skdp.central.statistics import (
-    Batches,
-    select_columns,
-)
+from skdp.central.statistics import Batches, select_columns
 from skdp.exact import log_upper
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import (
@@ -35,7 +32,6 @@ from skdp.tables import Table
 # Mass of a value, spread evenly over the interval of its candidate, and number of cuts per
 # unit of the line. It must exceed the largest count of a candidate.
 VALUE_MASS = 1 << 32
-
 
 # Binary logarithm of the largest number of candidates of a quantile, a million distances
 # between neighboring values. An endpoint has half as much: its candidates times the odds of

@@ -36,11 +36,7 @@ from skdp.central._base import (
     check_unique_names,
 )
 from skdp.central._limits import LimitSearch
-from skdp.central._quantiles import (
-    QuantilePlan,
-    make_candidates,
-    read_groups,
-)
+from skdp.central._quantiles import QuantilePlan, make_candidates, read_groups
 from skdp.central._ranges import estimate_counts
 from skdp.central._sums import (
     GRID,

@@ -21,13 +21,7 @@ from skdp.central.statistics._calibrated_noise import (
     Noise,
     warn_user,
 )
-from skdp.domain import (
-    OTHER,
-    FoundCategories,
-    domains_of_dtypes,
-    read_texts,
-    to_text,
-)
+from skdp.domain import OTHER, FoundCategories, domains_of_dtypes, read_texts, to_text
 from skdp.exact import exp_minus_bounds
 from skdp.privacy import PrivacyBudget, largest_mu
 from skdp.randomness import ByteSource
