@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from skdp._arrays import ColumnLike, ColumnName, Floats, Integers, TableLike
 from skdp.base import check_input, has_float_resolution
 from skdp.central._base import Plan, charge
-from skdp.central._limits import LimitSearch, NoisyCounts, Start
+from skdp.central._limits import LimitSearch, NoisyCounts, Start, warn_about_guesses
 from skdp.central.statistics import (
     Noise,
     choice_name,
@@ -116,7 +116,7 @@ def discover_domain(
     Warns
     -----
     UserWarning
-        If a column is not in the domain because its values are not frequent enough.
+        If a column is not in the domain because its values are not frequent enough, or if bounds may be noise.
 
     See Also
     --------
@@ -327,7 +327,7 @@ def find_number_domains(
 
     `located` has the center of each column and the exact counts around it; see `LimitSearch.locate`.
     """
-    intervals = {}
+    intervals, guessed = {}, []
     for (name, type_), (start, counts) in zip(types.items(), located, strict=True):
         noisy, n_beyond, n_missing = NoisyCounts.draw_disjoint(start, counts, source)
         limits = noisy.find_domain(n_beyond, is_whole=type_ != "real")
@@ -344,6 +344,9 @@ def find_number_domains(
         has_missing = n_missing > 9 * noisy.scale
         if type_ != "real" or has_float_resolution(low, high):
             intervals[name] = make_interval(type_, low, high, has_missing)
+            if noisy.is_remote:
+                guessed.append(name)
+    warn_about_guesses(guessed, "discover_domain")
     return intervals
 
 
