@@ -9,6 +9,7 @@ import secrets
 import sys
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from random import Random
 
 # Tests run in several processes, and threads that wait for each other on busy cores take minutes instead of seconds.
@@ -43,6 +44,7 @@ settings.load_profile("skdp")
 
 def pytest_addoption(parser):
     parser.addoption("--secure", action="store_true", help="draw secure bytes in all tests, as `make test-long` does")
+    parser.addoption("--all-cases", action="store_true", help="also run the cases of `long_cases.txt` in quick runs")
 
 
 # Examples of docstrings that take seconds are `long`, because quick tests run their code on smaller tables.
@@ -58,10 +60,15 @@ LONG_EXAMPLES = {
 }
 
 
+LONG_CASES = Path(__file__).with_name("long_cases.txt")
+"""Cases whose branches other cases take, by `choose_long_cases.py`."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by marks
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    long_cases = set() if config.getoption("all_cases") else {*LONG_CASES.read_text(encoding="utf-8").splitlines()}
     for item in items:
-        if item.name in LONG_EXAMPLES:
+        if item.name in LONG_EXAMPLES or item.nodeid in long_cases:
             item.add_marker("long")
 
 

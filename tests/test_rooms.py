@@ -191,3 +191,12 @@ def test_fractions_of_a_split_are_read_by_their_names():
     assert [error for source in SOURCES.values() for error in list_split_errors(source)] == []
     source = "A = Split(rest='b', c=x)\nA.b + A.c + A.d"
     assert list_split_errors(source) == ["A.d"]
+
+
+def test_long_cases_are_cases_of_tests():
+    files = {
+        path.relative_to(TESTS.parent).as_posix(): path.read_text(encoding="utf-8") for path in TESTS.rglob("*.py")
+    }
+    for case in (TESTS / "long_cases.txt").read_text(encoding="utf-8").splitlines():
+        file, _, name = case.partition("[")[0].partition("::")
+        assert f"def {name.rpartition('::')[2]}(" in files.get(file, ""), f"{name} left {file}: delete its cases"
