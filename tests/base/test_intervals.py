@@ -72,3 +72,8 @@ def test_margin_of_gaussian_counts_is_the_normal_one(level):
     table = counts.fit(pd.DataFrame({"a": [0, 1]})).to_frame()
     expected = np.ceil(stats.norm.isf((1 - level) / 2) * table["std_error"])
     assert (table["upper"] - table["count"]).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5])
+def test_k_norm_quantile_of_a_low_level_is_the_one_of_a_uniform_number(level):
+    assert K_NORM.quantile(level) == pytest.approx(np.sqrt(3) * level)

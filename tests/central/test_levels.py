@@ -156,3 +156,11 @@ def test_levels_group_the_bins_of_an_interval():
     bins = Interval(0, 4, bins=2)
     ages = DPHistogram(1e6, domain=bins, levels={"all": {"[0, 2)": "all", "[2, 4]": "all"}}, random_state=0)
     assert ages.fit(pd.DataFrame({"age": [1, 3, 3]})).to_frame("all")["count"].tolist() == [3]
+
+
+def test_errors_of_levels_without_a_tree_are_the_errors_of_sums():
+    fitted = histogram(method="flat").fit(people(50))
+    error = fitted.to_frame()["std_error"].iloc[0]
+    sizes = pd.Series(REGIONS).value_counts()
+    found = fitted.to_frame("region")["std_error"]
+    assert found.tolist() == pytest.approx((error * np.sqrt(sizes[found.index])).tolist())

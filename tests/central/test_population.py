@@ -197,3 +197,9 @@ def test_note_of_method_has_the_limits_that_are_found_only(population):
     groups = DPGroupBy(bounds=bounds, statistics=["count", "mean"], random_state=0, **BY).fit(population.head(2_000))
     high = groups.bounds_[0, 1]
     assert dict(groups.guarantee_.method)["limits"] == f"x from 0 to {high:,g}"
+
+
+def test_sampling_error_of_a_mean_has_the_degrees_of_freedom_of_the_design():
+    rows = pd.DataFrame({"yes": [0.0, 1.0] * 200})
+    table = DPMean(1e6, bounds=(0, 1), random_state=0).fit(rows).to_frame(design_effect=40)
+    assert table["std_error"].tolist() == pytest.approx([np.sqrt(0.25 / 9)], rel=1e-3)

@@ -236,3 +236,11 @@ def test_scalers_are_accurate_for_wide_bounds():
     assert edges[1:-1] == pytest.approx(np.quantile(values, [0.25, 0.5, 0.75]), abs=1)
     scaler = DPMinMaxScaler(4.0, quantile_range=(10, 90), bounds=(-1e9, 1e9), random_state=0).fit(values)
     assert [scaler.data_min_[0], scaler.data_max_[0]] == pytest.approx(np.quantile(values, [0.1, 0.9]), abs=1)
+
+
+def test_rows_of_a_person_cost_at_most_epsilon_with_intervals():
+    rows = pd.DataFrame({"x": [2.0] * 6 + [0.0] * 3})
+    model = DPGroupBy(0.5, by=None, statistics="median", bounds=(0, 2), max_rows_per_person=3)
+    replay = replay_release(model, rows, rows[:-3])
+    assert replay.passed, replay.findings
+    assert 0.25 < replay.epsilon <= 0.5

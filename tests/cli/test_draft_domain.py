@@ -360,3 +360,8 @@ def test_draft_keeps_no_batch(monkeypatch):
             assert pa.total_allocated_bytes() - before < 4 * 10**6
 
     assert Domain.from_toml(draft_domain_toml(read())).columns == ("pay", "sex")
+
+
+def test_missing_values_of_the_first_batch_are_drafted():
+    batches = [pa.table({"sex": ["f", None] * 300}), pa.table({"sex": ["f", "m"] * 300})]
+    assert Domain.from_toml(draft_domain_toml(batches))["sex"].values == ("f", "m", None)

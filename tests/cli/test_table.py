@@ -360,7 +360,10 @@ def test_file_and_statement_name_the_target_of_the_intervals(files, capsys):
     assert "a sample, with a probability of about 0.95 (design effect 1.5)." in method
     assert "number of this table" not in method
     words[1] = files / "other.csv"
-    words[words.index("--design-effect") :] = ["--statistics", "mean", "--design-effect", -1]
+    words[words.index("--design-effect") :] = ["--statistics", "mean", "std", "--design-effect", 0]
+    assert call("table", *words) == 0
+    assert pd.read_csv(files / "other.csv")["intervals_for"].tolist() == ["table"] * 2
+    words[1], words[-1] = files / "invalid.csv", -1
     assert "must be a number >= 0, got -1" in refuse(capsys, "table", *words)
 
 

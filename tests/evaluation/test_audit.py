@@ -335,3 +335,16 @@ def test_outputs_are_compared_by_their_values(values, is_refuted):
 
     result = audit_epsilon(FunctionTransformer(release), TWO, epsilon=1.0, n_draws=500)
     assert result.rejected == is_refuted
+
+
+def test_loss_beyond_delta_is_refuted_beside_a_failure_within_delta():
+    """The truth with probability 0.2, which no other value has, and otherwise randomized response with epsilon 3."""
+    rng = np.random.default_rng(0)
+
+    def release(rows):
+        values = rows["value"].to_numpy()
+        revealed = np.where(rng.random(len(rows)) < 0.2, 2 + values, values)
+        is_false = rng.random(len(rows)) < 1 / (1 + math.e**3)
+        return pd.DataFrame({"value": np.where((revealed < 2) & is_false, 1 - values, revealed)})
+
+    assert audit_epsilon(FunctionTransformer(release), TWO, epsilon=1.0, delta=0.2, n_draws=DRAWS).rejected

@@ -232,3 +232,10 @@ def test_a_dict_changed_after_fit_does_not_change_the_protocol():
     encoder = skdp.SetValuedEncoder(categories={"x": ["a", "b", "c"]}, max_size=sizes).fit(pd.DataFrame({"x": [["a"]]}))
     sizes["x"] = 1
     assert skdp.SetValuedEncoder.from_json(encoder.to_json()).oracles_[0].max_size == 2
+
+
+def test_integers_beyond_floats_are_written_as_text():
+    values = [2**53, 2**53 + 1]
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories={"id": values}).fit(pd.DataFrame({"id": values}))
+    (field,) = json.loads(encoder.to_json())["protocol"]["reports"]["fields"]
+    assert field["domain"] == [[{"$integer": str(value)} for value in values]]

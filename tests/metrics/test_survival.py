@@ -241,3 +241,11 @@ def test_bands_and_restricted_means_cover(setting):
             values = np.tile(values, n_draws)
             is_covered = rows["lower"].le(values + 1e-9) & rows["upper"].ge(values - 1e-9)
             assert is_covered.groupby(rows["time"]).sum().min() >= binom.ppf(1e-6, n_draws, wanted)
+
+
+def test_rows_at_risk_are_compared_with_the_noise_of_later_counts():
+    # After 2 bins, 60 rows are at risk, and two noisy counts have the standard deviation 14.1.
+    counts = pd.DataFrame({"t": [0, 0, 2, 2, 4, 4], "e": [0, 1] * 3, "count": [0, 9, 200, 9, 60, 0], "std_error": 10.0})
+    curve = select(survival_from_counts(counts, "t", "e"), "survival")
+    assert curve["value"].notna().all()
+    assert curve["upper"].max() == 1

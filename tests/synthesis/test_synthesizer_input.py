@@ -54,6 +54,11 @@ def test_output_has_the_library_and_declared_values(make_frame, values_of):
         assert {str(value)[:4] for value in values_of(made, "since")} <= {"2020", "2021"}
 
 
+def test_missing_numbers_are_null_in_arrow():
+    model = fit_model(pa.table({"x": [1.5, None] * 50}), domain={"x": Interval(0, 3, missing=True, real=True)})
+    assert model.sample(40)["x"].null_count == pytest.approx(20, abs=5)
+
+
 LABELS = [0, 1] * 50
 TARGETS = [LABELS, np.array(LABELS), pd.Series(LABELS), pl.Series(LABELS), np.array(LABELS)[:, None]]
 TARGETS.append(pa.chunked_array([LABELS]))
@@ -98,6 +103,11 @@ class TestUnknown:
             with pytest.raises(ValueError, match=r"`handle_unknown` of column '.' must be one of its declared values"):
                 fit_model(frame, domain=domain, handle_unknown=unknown, epsilon=100, ledger=ledger)
         assert ledger.spent == (0, 0)
+
+    def test_clipped_numbers_are_the_bounds(self):
+        frame = pd.DataFrame({"x": [-5.0, 99.0] * 50})
+        synthesizer = fit_model(frame, domain={"x": Interval(0, 10, bins=2)}, handle_unknown="clip", epsilon=1000)
+        assert set(synthesizer.sample(40)["x"]) == {0, 10}
 
 
 class TestSize:

@@ -66,3 +66,12 @@ def test_variances_of_batches_add_up():
         spread = ((np.array(counts)[:, value] - n_batches * size * shares[value]) ** 2).sum() / variance
         # Nearly chi-squared: a sum over batches is nearly normal, and its tails are lighter.
         assert chi2.ppf(FALSE_ALARM, n_runs) < spread < chi2.isf(FALSE_ALARM, n_runs)
+
+
+def test_numbers_of_correlated_columns_fill_found_bins():
+    x = np.linspace(0, 1, 2_000)
+    table = pd.DataFrame({"x": x, "y": x})
+    domain = {name: Interval(0, 1, real=True) for name in table}
+    made = DPMarginalSynthesizer(2.0, domain=domain, random_state=0).fit(table).sample(2_000)
+    for column in made.columns:
+        np.testing.assert_allclose(np.sort(made[column]), x, atol=0.04)

@@ -1,6 +1,7 @@
 """Correct transformers pass the contract, and each check finds its fault."""
 
 import secrets
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,11 @@ def then(change, is_changed=pd.DataFrame):
 
 def echo(self, X):
     raise ValueError(f"no reports of {np.asarray(X).tolist()}") from None
+
+
+def warn_of_the_value(self, X, **ids):
+    warnings.warn(f"reports of {np.asarray(X).tolist()}", stacklevel=2)
+    return RandomizedResponseEncoder.transform(self, X, **ids)
 
 
 def charge_late(self, X, **ids):
@@ -132,6 +138,7 @@ STATED = {
 TRANSFORMS = {
     "Forgiving": or_else((TypeError, ValueError), lambda self, X: X),
     "EchoesTheValue": or_else(ValueError, echo),
+    "WarnsOfTheValue": warn_of_the_value,
     "IgnoresTheBudget": or_else(BudgetExceeded, lambda self, X: self.seeded(X, None)),
     "ChargesTooLate": charge_late,
     "ChargesHalf": charge_half,
@@ -158,6 +165,7 @@ LEAKS = {
 OTHERS = {
     "PassesMissingThrough": then(lambda released, X: released.mask(X.isna(), None)),
     "PairsShareBits": then(lambda released, X: released.iloc[np.arange(len(X)) // 2 * 2].set_axis(released.index)),
+    "RowsApartShareBits": then(lambda released, X: released.iloc[np.arange(len(X)) % 700].set_axis(released.index)),
     "KeepsMetadata": then(lambda released, X: released.replace_schema_metadata(X.schema.metadata), pa.Table),
     # The codes of a Categorical of polars depend on the order of the true values.
     "ReleasesCategoricals": then(
@@ -174,7 +182,7 @@ FAULTS_OF_CHECKS = {
     "check_guarantee": ["AlwaysSaysSecure"],
     "check_statement": ["StatesOneColumn"],
     "check_parameters": ["Forgiving"],
-    "check_errors": ["EchoesTheValue", "Forgiving"],
+    "check_errors": ["EchoesTheValue", "WarnsOfTheValue", "Forgiving"],
     "check_charge": ["ChargesTooLate", "ChargesHalf"],
     "check_budget": ["IgnoresTheBudget"],
     "check_random_bits": ["Repeats", "KeepsASecretSeed", "UsesNumpy", "NumbersItsCalls"],
@@ -183,11 +191,12 @@ FAULTS_OF_CHECKS = {
     "check_later_parameters": ["FollowsLaterParameters"],
     "check_order": ["SortsRows"],
     "check_reports": ["PassesMissingThrough", "StatesLess"],
-    "check_rows": ["PairsShareBits"],
+    "check_rows": ["PairsShareBits", "RowsApartShareBits"],
     "check_channel": ["StatesLess"],
 }
 
 
+@pytest.mark.filterwarnings("ignore:reports of:UserWarning")  # of WarnsOfTheValue, outside of the check
 @pytest.mark.parametrize(
     ("name", "fault"), [(name, fault) for name, faults in FAULTS_OF_CHECKS.items() for fault in faults]
 )
