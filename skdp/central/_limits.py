@@ -65,7 +65,7 @@ NEAR_EVIDENCE, FAR_EVIDENCE = 4.0, 9.0
 
 # Noise exceeds the second threshold in an octave with the prior probability p with a probability
 # of 5 p e**-9 on each side: in 1 of 1,700 columns of mostly zeros. Beyond a gap of this many
-# octaves, limits need as much more evidence, so that noise is a limit in 1 of 90,000. With 8,
+# octaves, limits need as much more evidence, so that noise is a limit in 1 of 48,000. With 8,
 # real numbers beyond a gap had this evidence in all searches of 142 public tables.
 GAP_OCTAVES, GAP_EVIDENCE = 8, 4.0
 
