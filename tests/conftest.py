@@ -51,6 +51,7 @@ def pytest_addoption(parser):
 LONG_EXAMPLES = {
     "skdp.evaluation._attacks.attribute_inference",
     "skdp.evaluation._audit.audit_epsilon",
+    "skdp.evaluation._fairness_study.fairness_study",
     "skdp.evaluation._privacy_curve.privacy_curve",
     "skdp.evaluation._study_report.study_report",
     "skdp.metrics._mitigation.private_parity",

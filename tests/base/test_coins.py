@@ -10,6 +10,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, DPMean, RandomizedResponseEncoder, discover_domain
 from skdp.base import CallCounter, make_source
+from tests.conftest import often
 
 # Two releases of 500 values at epsilon 0.01 are equal with probability below 10**-300.
 ROWS = pd.DataFrame({"a": ["x"] * 500, "b": ["x"] * 500})
@@ -28,13 +29,11 @@ def all_different(texts):
     return len(set(texts)) == len(texts)
 
 
-def test_threads_and_workers_draw_distinct_bits():
+@pytest.mark.parametrize("prefer", often(["threads", "processes"], ["threads"]))
+def test_threads_and_workers_draw_distinct_bits(prefer):
     """Calls, copies, pickles and forks are tested by the contract."""
     encoder = fit_encoder()
-    texts = [text(encoder) for _ in range(3)]
-    with ThreadPoolExecutor(4) as pool:
-        texts += pool.map(text, [encoder] * 12)
-    texts += joblib.Parallel(n_jobs=2)(joblib.delayed(text)(encoder) for _ in range(4))
+    texts = [text(encoder), *joblib.Parallel(n_jobs=4, prefer=prefer)(joblib.delayed(text)(encoder) for _ in range(12))]
     assert all_different([*texts, text(encoder)])
 
 

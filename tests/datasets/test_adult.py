@@ -100,6 +100,7 @@ def test_unknown_subset_raises_an_error(subset):
         load_adult(subset=subset)
 
 
+@pytest.mark.long
 def test_dataset_of_aif360_is_equal():
     from aif360.metrics import BinaryLabelDatasetMetric
 

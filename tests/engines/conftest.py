@@ -72,7 +72,7 @@ class Engine:
 
 def _small_batches(table):
     """Cut a table into batches, some of them empty."""
-    batches = table.combine_chunks().to_batches(max_chunksize=1_000)
+    batches = table.combine_chunks().to_batches(max_chunksize=300)
     return pa.Table.from_batches([batch for full in batches for batch in (full[:0], full)], table.schema)
 
 
@@ -206,7 +206,7 @@ def spark():
             .config("spark.ui.enabled", "false")
             .config("spark.default.parallelism", "3")
             .config("spark.sql.shuffle.partitions", "4")
-            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "700")
+            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "70")
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
@@ -237,8 +237,8 @@ def spark_engine(spark):
 
 @pytest.fixture(scope="session")
 def people():
-    """Two blocks and a part of one: text with nulls, a number, and a column that is not privatized."""
-    n = 10_000
+    """Text with nulls, a number, and a column that is not privatized."""
+    n = 1_000
     sizes = [(row // 3) % 4 for row in range(n)]
     return pa.table({"color": ["red", "green", None, "blue", "red"] * (n // 5), "size": sizes, "number": range(n)})
 

@@ -62,7 +62,7 @@ def read_declared(path, domain):
     return pa.concat_tables(FileTable(file, file.names, domain).read(file.names)).to_pandas()
 
 
-def write(table, path, rows=1_700):
+def write(table, path, rows=170):
     """Write an Arrow or pandas table, with `rows` rows in each part of Parquet and Arrow files."""
     table = pa.Table.from_pandas(table, preserve_index=False) if isinstance(table, pd.DataFrame) else table
     if path.suffix == ".csv":

@@ -19,12 +19,10 @@ from tests.conftest import diagonal, often
 from tests.engines.tables import FORMATS, encoder, read, write
 from tests.errors import refusal
 
-PART = 4096
-
 
 @pytest.fixture(autouse=True)
 def _small_parts(batch_rows):
-    batch_rows(PART)
+    batch_rows(400)
 
 
 @pytest.fixture

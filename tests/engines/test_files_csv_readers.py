@@ -59,7 +59,7 @@ def read(path, delimiter):
 def test_both_readers_agree_on_random_files(tmp_path, monkeypatch, seed):
     rng, path = Random(seed), tmp_path / "in.csv"
     n_rows = n_errors = 0
-    for _ in range(800):
+    for _ in range(400):
         path.write_bytes(draw_content(rng))
         delimiter = rng.choice([",", ",", ";", "\t", "§"])
         monkeypatch.setattr("skdp.engines._csv.BLOCK_CHARACTERS", rng.choice([1, 2, 3, 8, 64, 1 << 22]))
@@ -73,8 +73,8 @@ def test_both_readers_agree_on_random_files(tmp_path, monkeypatch, seed):
         elif isinstance(found, str):
             n_errors += 1
     # Both readers were used.
-    assert n_rows > 150
-    assert n_errors > 100
+    assert n_rows > 75
+    assert n_errors > 50
 
 
 @pytest.mark.parametrize("rows", ['"', ' \n"', '"x\n', '"x,y', '"x""'])
@@ -85,9 +85,9 @@ def test_both_readers_refuse_an_open_quote_at_the_end(tmp_path, rows):
 
 
 def test_error_names_the_line_after_many_rows(tmp_path):
-    path, rows = tmp_path / "in.csv", "f,1\n" * 400_000
+    path, rows = tmp_path / "in.csv", "f,1\n" * 100_000
     path.write_text(f"sex,n\n{rows}m,1,SECRET\n{rows}")
-    assert read(path, ",") == "in.csv, line 400002: expected 2 values as in the header, got 3."
+    assert read(path, ",") == "in.csv, line 100002: expected 2 values as in the header, got 3."
 
 
 COLUMNS = {

@@ -271,9 +271,9 @@ def test_synthesizer_reads_a_small_table_once(bins, max_bytes, n_reads, monkeypa
 def test_size_of_a_large_table_does_not_change_what_is_measured(n_values, monkeypatch):
     """The number of rows is private: a table that is read into memory is searched like a larger one."""
     rng = np.random.default_rng(0)
-    columns = {name: rng.integers(0, 2, 4_000) for name in "ab"}
+    columns = {name: rng.integers(0, 2, 1_500) for name in "ab"}
     columns |= {"c": columns["a"] ^ columns["b"]}
-    columns |= {f"d{index}": rng.integers(0, n_values, 4_000) for index in range(7)}
+    columns |= {f"d{index}": rng.integers(0, n_values, 1_500) for index in range(7)}
     domain = {name: [*range(values.max() + 1)] for name, values in columns.items()}
     fits = []
     for max_bytes in (0, 1 << 27):

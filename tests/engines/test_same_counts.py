@@ -80,7 +80,7 @@ def test_reports_and_tallies_equal_the_rows(engine, n_rows):
 
 def test_counts_of_many_batches_are_exact(lazy_engine):
     """More rows than an engine returns at once."""
-    n_rows = 3_000 if lazy_engine.name == "spark" else 300_000  # it returns 700, see conftest.py
+    n_rows = 3_000 if lazy_engine.name == "spark" else 300_000  # it returns 70, see conftest.py
     table = pa.table({"answer": pa.array(np.arange(n_rows) % 7 % 4, pa.uint8())})
     counts = count(lazy_engine.frame(table), Domain({"answer": [3, 1, 0, 2]}))
     assert counts.tolist() == np.bincount(table["answer"])[[3, 1, 0, 2]].tolist()

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of Spark about pan
 def frame(spark, people, tmp_path):
     (tmp_path / "in").mkdir()
     for part in range(4):
-        pq.write_table(people.slice(part * 2_500, 2_500), tmp_path / "in" / f"{part}.parquet")
+        pq.write_table(people.slice(part * 250, 250), tmp_path / "in" / f"{part}.parquet")
     return spark.read.parquet(str(tmp_path / "in"))
 
 

@@ -478,15 +478,14 @@ def test_ledger_does_not_depend_on_settings_of_the_database(encoding, make_datab
         for option in ("DateStyle=German", "DateStyle=Postgres,DMY", "TimeZone=Asia/Tokyo")
     ]
     domain = {"größe": ["x", "y"]}
-    for number, setting in enumerate(settings, 1):
+    for setting in settings:
         ledger = PrivacyLedger(99.0, path=f"{address}{setting}")
         fitted = RandomizedResponseEncoder(1.0, categories=domain, ledger=ledger)
         fitted.fit_transform(pd.DataFrame({"größe": ["x"]}))
         ledger.charge(ONE, "größe")
-        for other in settings:
-            charges = PrivacyLedger(path=f"{address}{other}").charges()
-            assert charges["scope"].tolist()[::2] == ["größe"] * number
-            assert charges["title"].tolist()[1::2] == ["größe"] * number
+    for setting in settings:
+        charges = PrivacyLedger(path=f"{address}{setting}").charges()
+        assert charges["scope"].tolist()[::2] == charges["title"].tolist()[1::2] == ["größe"] * len(settings)
         assert abs(charges["time"].iloc[-1] - pd.Timestamp.now("UTC")) < pd.Timedelta("1h")
 
 

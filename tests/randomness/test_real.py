@@ -20,7 +20,7 @@ from tests.conftest import often
 
 def test_exp_of_numpy_has_the_assumed_accuracy():
     """Exponents are small, large and denormal. The undecided band allows for errors of 2**-34."""
-    points = np.concatenate([np.linspace(0, 40, 20_000), [1e-300, 1e-16, 700.0, 745.0, 1024.0]])
+    points = np.concatenate([np.linspace(0, 40, 5_000), [1e-300, 1e-16, 700.0, 745.0, 1024.0]])
     computed = np.exp(-points)
     with decimal.localcontext(prec=40):
         exact = [(-decimal.Decimal(float(x))).exp() for x in points]

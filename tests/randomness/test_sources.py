@@ -8,7 +8,7 @@ import pytest
 from skdp.randomness import ONE, SeededSource, bernoulli, bernoulli_ratio, uniform_integers
 from skdp.randomness._sources import RowStreams
 
-SEEDS = np.frombuffer(b"".join(b"%09d" % number for number in range(300)), np.uint8).reshape(300, 9)
+SEEDS = np.frombuffer(b"".join(b"%09d" % number for number in range(150)), np.uint8).reshape(150, 9)
 
 
 @pytest.mark.parametrize(
