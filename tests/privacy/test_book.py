@@ -28,6 +28,14 @@ def path(tmp_path):
     return tmp_path / "ledger.sqlite"
 
 
+def change_tables(path, changes, *values):
+    """Change the tables of a file; return the number of changed rows."""
+    with sqlite3.connect(path) as database:
+        count = database.execute(changes, *values).rowcount
+    database.close()
+    return count
+
+
 @pytest.fixture
 def fast_folder(tmp_path):
     """Return a folder in memory if possible, because killed processes do not need the disk."""
@@ -142,9 +150,7 @@ def test_edited_sums_and_charges_raise_an_error(edit, tmp_path_factory):
     """A ledger whose sum was edited to -5 had 8 left."""
     path = tmp_path_factory.mktemp("edited") / "ledger.sqlite"
     ledger = charged_ledger(path)
-    with sqlite3.connect(path) as database:
-        database.execute(edit)
-    database.close()
+    change_tables(path, edit)
     check_damaged(ledger, path)
 
 
@@ -152,35 +158,22 @@ def test_edited_sums_and_charges_raise_an_error(edit, tmp_path_factory):
 def test_negative_sum_charges_nothing(name, tmp_path_factory):
     path = tmp_path_factory.mktemp("edited") / "ledger.sqlite"
     ledger = charged_ledger(path)
-    with sqlite3.connect(path) as database:
-        database.execute(f"UPDATE account SET {name} = '-5'")
-    database.close()
+    change_tables(path, f"UPDATE account SET {name} = '-5'")
     with pytest.raises(ValueError, match="a sum of its charges is negative"):
         ledger.charge(ONE, "third")
 
 
 def test_charges_of_0_3_0_without_a_note_of_method_are_counted(path):
     spent = charged_ledger(path).spent
-    with sqlite3.connect(path) as database:
-        count = database.execute("UPDATE charge SET guarantee = replace(guarantee, ', \"method\": {}', '')").rowcount
-    database.close()
-    assert count == 2
+    assert change_tables(path, "UPDATE charge SET guarantee = replace(guarantee, ', \"method\": {}', '')") == 2
     assert PrivacyLedger(path=path).spent == spent
 
 
 def test_error_of_a_later_ledger_advises_to_upgrade(path):
     PrivacyLedger(3.0, path=path)
-    with sqlite3.connect(path) as database:
-        database.execute("UPDATE account SET budget = replace(budget, '{', '{\"version\": 2, ')")
-    database.close()
+    change_tables(path, "UPDATE account SET budget = replace(budget, '{', '{\"version\": 2, ')")
     with pytest.raises(ValueError, match=r"written by a later version of skdp: .*got 2\. Upgrade skdp"):
         PrivacyLedger(path=path)
-
-
-def another_database(path):
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE people (age)")
-    database.close()
 
 
 @pytest.mark.parametrize(
@@ -188,7 +181,7 @@ def another_database(path):
     [
         (lambda path: path.write_bytes(b""), "its tables are not the tables of a ledger"),
         (lambda path: path.write_bytes(b"age,sex\n" * 200), "file is not a database"),
-        (another_database, "its tables are not the tables of a ledger"),
+        (lambda path: change_tables(path, "CREATE TABLE people (age)"), "its tables are not the tables of a ledger"),
     ],
 )
 def test_error_names_the_reason_if_a_file_is_no_ledger(tmp_path_factory, write, why):
@@ -214,9 +207,8 @@ FOREIGN = [
 def test_code_of_a_foreign_file_is_not_executed(change, tmp_path_factory):
     path = tmp_path_factory.mktemp("foreign") / "ledger.sqlite"
     ledger = charged_ledger(path)
-    with sqlite3.connect(path) as database:
-        database.executescript(change)
-    database.close()
+    for statement in [change] if "TRIGGER" in change else change.split("; "):
+        change_tables(path, statement)
     for use in (lambda: PrivacyLedger(path=path), ledger.charges, lambda: ledger.charge(ONE, "third")):
         with pytest.raises(ValueError, match="its tables are not the tables of a ledger"):
             use()
@@ -231,17 +223,13 @@ def test_code_of_a_foreign_file_is_not_executed(change, tmp_path_factory):
 )
 def test_huge_contents_of_a_file_raise_an_error(column, value, path):
     ledger = charged_ledger(path)
-    with sqlite3.connect(path) as database:
-        database.execute(f"UPDATE account SET {column} = ?", (value,))
-    database.close()
+    change_tables(path, f"UPDATE account SET {column} = ?", (value,))
     check_damaged(ledger, path)
 
 
 def test_statistics_of_sqlite_do_not_change_a_ledger(path):
     PrivacyLedger(3.0, path=path).charge(ONE, "first")
-    with sqlite3.connect(path) as database:
-        database.execute("ANALYZE")
-    database.close()
+    change_tables(path, "ANALYZE")
     PrivacyLedger(path=path).charge(ONE, "second")
     assert PrivacyLedger(path=path).spent.epsilon == 2.0
 

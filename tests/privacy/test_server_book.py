@@ -60,19 +60,6 @@ def encoder(ledger):
     return RandomizedResponseEncoder(1.0, categories={"a": ["x", "y"]}, ledger=ledger).fit(FRAME)
 
 
-def test_budget_remains_after_the_ledger_object_is_deleted(address):
-    PrivacyLedger(3.0, delta=1e-6, path=address).charge(PrivacyGuarantee(1, delta=1e-7), "first")
-    for again in (PrivacyLedger(path=address), PrivacyLedger(3, delta=1e-6, path=address)):
-        assert (again.epsilon, again.delta, again.relation, again.path) == (3.0, 1e-6, "replace", address)
-        assert again.spent == (1, 1e-7)
-    again.charge(ONE, "second")
-    assert PrivacyLedger(path=address).charges()["title"].tolist() == ["first", "second"]
-    columns = {"delta": 1e-6, "columns": ["a"], "relation": "replace_values"}
-    for epsilon, options in ((4.0, {"delta": 1e-6}), (3.0, {"delta": 1e-9}), (None, {"rho": 3.0}), (3.0, columns)):
-        with pytest.raises(ValueError, match=r"was created with epsilon=3\.0, delta=1e-06, relation='replace', got"):
-            PrivacyLedger(epsilon, path=address, **options)
-
-
 def test_ledger_that_does_not_exist_requires_a_budget(address, server):
     for _ in range(2):
         with pytest.raises(FileNotFoundError, match="does not exist; set epsilon"):

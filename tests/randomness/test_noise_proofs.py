@@ -140,14 +140,19 @@ def test_exponents_have_the_stated_rounding_error(monkeypatch, variance):
     assert original(SeededSource(0), cells, positions, variance, scale).all()
 
 
-@pytest.mark.parametrize("variance", [Fraction(1, 25), 1, 10**6])
-def test_proven_digits_decide_coins_as_floats(monkeypatch, variance):
-    n = 1_000
-    drawn = rounded_gaussian(SeededSource("settle"), variance, n)
-    settled, bounds = [], module._acceptance_bounds
-    monkeypatch.setattr(module, "_acceptance_bounds", lambda *args: settled.append(1) or bounds(*args))
+@pytest.mark.parametrize(
+    ("draw", "parameters", "bounds", "n"),
+    [
+        *((rounded_gaussian, [variance], "_acceptance_bounds", 1_000) for variance in (Fraction(1, 25), 1, 10**6)),
+        *((cube_noise, pair, "_radius_bounds", 200) for pair in ((Fraction(1, 20), 30), (1, 3), (50, 12), (10**20, 2))),
+    ],
+)
+def test_proven_digits_decide_coins_as_floats(monkeypatch, draw, parameters, bounds, n):
+    drawn = draw(SeededSource("settle"), *parameters, n)
+    settled, original = [], getattr(module, bounds)
+    monkeypatch.setattr(module, bounds, lambda *args: settled.append(1) or original(*args))
     monkeypatch.setattr(module, "_MAX_ERROR", math.inf)
-    assert rounded_gaussian(SeededSource("settle"), variance, n).tolist() == drawn.tolist()
+    assert draw(SeededSource("settle"), *parameters, n).tolist() == drawn.tolist()
     assert len(settled) > n
 
 
@@ -251,17 +256,6 @@ def test_exponents_of_radii_have_the_stated_rounding_error(monkeypatch, dimensio
 
     monkeypatch.setattr(module, "bernoulli_of_exponents", check)
     assert module._accept_radii(SeededSource(0), radii, mode, scale, dimension).all()
-
-
-@pytest.mark.parametrize(("scale", "dimension"), [(Fraction(1, 20), 30), (1, 3), (50, 12), (10**20, 2)])
-def test_proven_digits_decide_radii_as_floats(monkeypatch, scale, dimension):
-    n = 200
-    drawn = cube_noise(SeededSource("settle"), scale, dimension, n)
-    settled, bounds = [], module._radius_bounds
-    monkeypatch.setattr(module, "_radius_bounds", lambda *args: settled.append(1) or bounds(*args))
-    monkeypatch.setattr(module, "_MAX_ERROR", math.inf)
-    assert cube_noise(SeededSource("settle"), scale, dimension, n).tolist() == drawn.tolist()
-    assert len(settled) > n
 
 
 @pytest.mark.parametrize("excess", [0.0, 2.0**-20])
