@@ -269,12 +269,14 @@ def test_up_to_ten_whole_numbers_are_keys_without_bins(files):
     assert found.to_dict() == PEOPLE["employed"].value_counts().to_dict()
 
 
-def test_statistics_of_all_rows_have_one_line(files):
-    words = ["--domain", files / "domain.toml", "--epsilon", 1e5, "--columns", "income", "--statistics", "mean"]
-    assert call("table", files / "people.csv", files / "all.csv", *words, "count") == 0
-    found = pd.read_csv(files / "all.csv")
-    assert found["count"].tolist() == [400]
-    assert found["income_mean"].tolist() == pytest.approx([PEOPLE["income"].mean()], abs=0.1)
+@pytest.mark.usefixtures("files")
+def test_statistics_of_all_rows_have_one_line():
+    words = ["--columns", "income", "--statistics", "count", "mean", "--epsilon"]
+    for name, budget, error in (("found", [50], 0.05), ("declared", [1e5, "--domain", "domain.toml"], 1e-4)):
+        assert call("table", "people.csv", f"{name}.csv", *words, *budget) == 0
+        found = pd.read_csv(f"{name}.csv")
+        assert found["count"].tolist() == pytest.approx([400], abs=1)
+        assert found["income_mean"].tolist() == pytest.approx([PEOPLE["income"].mean()], rel=error)
 
 
 def test_weighted_totals_and_medians_are_in_one_file(files):
@@ -367,13 +369,6 @@ def test_file_and_statement_name_the_target_of_the_intervals(files, capsys):
     assert "must be a number >= 0, got -1" in refuse(capsys, "table", *words)
 
 
-def test_key_with_bounds_alone_is_an_error_that_names_bins(files, capsys):
-    (files / "ages.toml").write_text("[columns.person]\nlow = 0\nhigh = 200\n", encoding="utf-8")
-    words = ["--domain", files / "ages.toml", "--epsilon", 1, "--by", "person"]
-    error = refuse(capsys, "table", files / "people.csv", files / "out.csv", *words)
-    assert "Column 'person' in --by must have several bins, got bounds alone. Set `bins`" in error
-
-
 def test_keys_are_found_without_a_domain_file(files, capsys):
     options = ["--by", "region", "--epsilon", 1, "--seed", 0]
     found = ["--keys", "auto", "--delta", 1e-6]
@@ -423,16 +418,11 @@ def test_ends_that_are_not_declared_are_found_and_stated(name, files, capsys):
     assert f"Limits that are found: {limits}" in capsys.readouterr().err
 
 
-def test_statistics_of_all_rows_need_no_domain_file(files):
-    words = ["--columns", "income", "--statistics", "mean", "--epsilon", 50]
-    assert call("table", files / "people.csv", files / "out.csv", *words) == 0
-    assert pd.read_csv(files / "out.csv")["income_mean"][0] == pytest.approx(PEOPLE["income"].mean(), rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("text", "words", "match"),
     [
         ("low = 0\n", ["--by", "income"], "'income' in --by must have several bins"),
+        ("low = 0\nhigh = 200\n", ["--by", "income"], "must have several bins, got bounds alone. Set `bins`"),
         ("low = 0\nbins = 4\n", ["--by", "income"], "Column 'income': expected an Interval with both ends"),
         (
             "low = 'a'\n",
