@@ -179,18 +179,10 @@ class TestRecall:
         ({"sensitive_features": "sex"}, TypeError, "`sensitive_features` must be the true values, got a str"),
         ({"sensitive_features": ["F", "M"]}, ValueError, "same number of rows, got 600 and 2"),
         ({"released": ROWS.sample(frac=1, random_state=1)}, ValueError, "row labels in the order of"),
-        (
-            {"sensitive_features": ["s3cr3t"] * N},
-            ValueError,
-            "`sensitive_features` must have at least two distinct values, got one",
-        ),
+        ({"sensitive_features": ["s3cr3t"] * N}, ValueError, "`sensitive_features` must have at least two distinct"),
         ({"released": pl.DataFrame()}, ValueError, "`released` must have at least one column"),
         ({"released": np.zeros((2, 2, 2))}, ValueError, "released.*. must be one column"),
-        (
-            {"released": pd.DataFrame({"lists": [[1], [2]] * 300})},
-            ValueError,
-            "`released` must have single values, got lists",
-        ),
+        ({"released": pd.DataFrame({"lists": [[1], [2]] * 300})}, ValueError, "`released` must have single values,"),
     ],
 )
 def test_invalid_arguments_raise_an_error(options, error, message, sex):

@@ -180,12 +180,6 @@ def test_several_columns_and_their_intersection_are_compared():
     assert result.loc[~result["metric"].str.contains("="), "value"].notna().all()
 
 
-def test_text_labels_give_the_study_of_booleans():
-    named = HIRED.map({True: "hired", False: "rejected"})
-    expected = study(methods=["without privacy"])
-    pd.testing.assert_frame_equal(study(y=named, positive_label="hired", methods=["without privacy"]), expected)
-
-
 def test_each_group_is_compared_with_the_privileged_one():
     """A difference of -0.06 of all other groups hid -0.09 of one of them."""
     named = HIRED.map({True: "hired", False: "rejected"})
@@ -223,11 +217,7 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"methods": ["best"]}, ValueError, "`methods.i.` must be one of"),
         ({"methods": "reported"}, TypeError, "`methods` must be a list of names"),
         ({"estimator": LinearRegression()}, TypeError, "`estimator` must be a classifier, .* got LinearRegression"),
-        (
-            {"encoder": skdp.RandomizedResponseEncoder},
-            TypeError,
-            r"such as RandomizedResponseEncoder\(\), or a mapping",
-        ),
+        ({"encoder": skdp.RandomizedResponseEncoder}, TypeError, r"such as RandomizedResponseEncoder\(\), or a"),
         ({"domain": None}, TypeError, "`domain` must be a Domain or a mapping of column name"),
         ({"sensitive_features": "wage"}, ValueError, "Column 'wage' must be in X and declared"),
         ({"encoder": OF_JOBS}, ValueError, r"`sensitive_features` must be a column of encoder, \['job'\], got 'sex'"),
@@ -237,21 +227,13 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "Column 'sex' must have only values in the domain"),
         ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "`positive_label` must be the favorable label"),
         ({"positive_label": "yes"}, ValueError, r"got `positive_label`='yes', and y with \[(True|False), "),
-        (
-            {"sensitive_features": ["sex", "sex"]},
-            ValueError,
-            "`sensitive_features` must be one or more distinct columns",
-        ),
+        ({"sensitive_features": ["sex", "sex"]}, ValueError, "`sensitive_features` must be one or more distinct"),
         ({"sensitive_features": ["sex", "job"]}, ValueError, r"`privileged` must be a mapping with the keys"),
         ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "row labels in the order of"),
         ({"n_splits": 1}, ValueError, "`n_splits` must be at least 2"),
         ({"encoder": {}}, ValueError, "`encoder` must have at least one encoder, got none"),
         ({"encoder": [RESPONSE]}, TypeError, "or a mapping of names to encoders, got list"),
-        (
-            {"encoder": {"both": OF_SEX, "one": RESPONSE}},
-            ValueError,
-            r"same columns in all encoders, got \['sex', 'job'\] and",
-        ),
+        ({"encoder": {"both": OF_SEX, "one": RESPONSE}}, ValueError, r"same columns in all encoders, got"),
     ],
 )
 def test_invalid_arguments_raise_an_error(options, error, message):

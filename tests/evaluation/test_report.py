@@ -162,21 +162,12 @@ class TestStudyReport:
         [
             ({"columns": ["shoes"]}, "`columns` must be declared in domain, ['sex', 'age'"),
             ({"target": "sex", "sensitive_features": "age"}, "`target` must not be one of the protected columns"),
-            (
-                {"sensitive_features": "sex", "privileged": "M", "target": "shoes"},
-                "`target` must be 0 or 1, each in at least 4 rows, got other values or fewer",
-            ),
-            (
-                {"sensitive_features": "sex", "privileged": "X", "target": "pay"},
-                "Column 'sex' of X must have both privileged and unprivileged values, got",
-            ),
+            ({"sensitive_features": "sex", "privileged": "M", "target": "shoes"}, "`target` must be 0 or 1, each in"),
+            ({"sensitive_features": "sex", "privileged": "X", "target": "pay"}, "Column 'sex' of X must have both"),
             ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
             ({"target": "height", "sensitive_features": "sex"}, "`frame` must have the columns ['height'], got"),
             ({"sensitive_features": "sex"}, "`target` and `sensitive_features` must be given together"),
-            (
-                {"sensitive_features": "shoes", "privileged": 43, "target": "pay"},
-                "`sensitive_features` must be a column of encoder, ['sex'",
-            ),
+            ({"sensitive_features": "shoes", "privileged": 43, "target": "pay"}, "`sensitive_features` must be a"),
         ],
     )
     def test_invalid_options_raise_before_the_study(self, people, domain, tmp_path, options, message):

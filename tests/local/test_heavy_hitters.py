@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import binom, chisquare, norm
+from scipy.stats import chisquare, norm
 from sklearn.base import clone
 
 from skdp.local import HeavyHitters
@@ -117,16 +117,6 @@ class TestFinding:
         assert len(expected) > 1
         pd.testing.assert_frame_equal(finder.fit(reports).top_, expected)
 
-    @pytest.mark.long
-    def test_absent_words_are_not_found(self):
-        runs, rng = 6, np.random.default_rng(0)
-        finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", random_state=2)
-        found = 0
-        for _ in range(runs):
-            words = ["".join(letters) for letters in rng.choice(list("abcdefgh"), (2_000, 6))]
-            found += len(finder.fit(finder.report(words)).top_) > 0
-        assert binom.sf(found - 1, runs, 0.05) > FALSE_ALARM
-
 
 class TestFrames:
     @pytest.mark.parametrize(
@@ -148,10 +138,7 @@ class TestFrames:
         [
             (lambda reports: reports.iloc[:, :-1], "the columns"),
             *[
-                (
-                    lambda reports, wrong=wrong: reports.assign(**wrong),
-                    r"reports`? must be integers (in the range|from 0)",
-                )
+                (lambda reports, wrong=wrong: reports.assign(**wrong), r"reports`? must be integers")
                 for wrong in ({"group": 3}, {"bucket": -1}, *({"hash_0": odd} for odd in (2**47, 0.5, np.nan, "x")))
             ],
             (lambda reports: reports[reports["group"] > 0], "must have a row for each of the 3 groups"),

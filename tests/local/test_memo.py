@@ -5,6 +5,7 @@ import pickle
 from collections import Counter
 from datetime import date
 from decimal import Decimal
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp.oracles import Optimal
-from tests.conftest import counted_draws
+from tests.conftest import counted_draws, often, quick_first
 from tests.errors import refusal
 from tests.local.transformers import ENCODERS
 from tests.oracles.conftest import all_reports
@@ -59,7 +60,11 @@ PERMANENT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PERMANENT)
+# Each encoder with one strategy.
+SOME = [f"{kind.__name__}, {strategy}" for kind, strategy in zip(ENCODERS, cycle(["split", "joint", "sample"]))]
+
+
+@pytest.mark.parametrize("name", often(PERMANENT, [*SOME, "numbers, outcomes", "words"]))
 def test_reports_are_equal_over_calls_orders_batches_pickles_and_clones(name):
     transformer, rows = PERMANENT[name]
     fitted = clone(transformer).fit(rows)
@@ -317,7 +322,9 @@ class TestErrors:
               for odd in ({"secret"}, Decimal("sNaN"), 10**5000, np.timedelta64(3, "s"))],
         ],
     )  # fmt: skip
-    @pytest.mark.parametrize("name", ["RandomizedResponseEncoder, split", "numbers, square_wave", "words"])
+    @pytest.mark.parametrize(
+        "name", quick_first(1, ["words", "RandomizedResponseEncoder, split", "numbers, square_wave"])
+    )
     def test_invalid_record_ids_raise_before_charge(self, name, ids, error, match):
         transformer, rows = PERMANENT[name]
         with refusal(error, match, "secret") as ledger:

@@ -94,15 +94,7 @@ def test_metrics_without_noise_equal_the_metrics_of_true_groups(make, strategy):
         encoder.set_params(variant="symmetric")
     reports = encoder.fit_transform(people)
     privileged = {"race": ["White", "Other"], "sex": "Male"}
-    found = debiased_fairness(
-        true,
-        predicted,
-        reports,
-        encoder,
-        privileged=privileged,
-        positive_label=1,
-        rows="table",
-    )
+    found = debiased_fairness(true, predicted, reports, encoder, privileged=privileged, positive_label=1, rows="table")
     expected = fairness_report(true, predicted, people, privileged=privileged, positive_label=1)
     np.testing.assert_allclose(found["value"], expected["value"], atol=1e-9)
     assert found[["metric", "definition", "group"]].equals(expected[["metric", "definition", "group"]])
@@ -261,22 +253,6 @@ def test_design_of_a_questionnaire_gives_the_table_of_an_equal_encoder():
         debiased_fairness(true, predicted, reports, design, columns="race")
 
 
-@pytest.mark.long
-def test_reports_of_two_halves_give_covering_intervals():
-    people, true, predicted = table(4_000)
-    given = {"privileged": "Male"}
-    truth = fairness_report(true, predicted, people["sex"], **given)["value"]
-    covered = []
-    for seed in range(100):
-        encoder = RandomizedResponseEncoder(categories=BOTH, random_state=seed)
-        halves = PerHalf(encoder, epsilons=(1.0, 4.0))
-        reports = halves.fit_transform(people)
-        found = debiased_fairness(true, predicted, reports, halves.design("sex"), rows="table", **given)
-        covered.append((found["lower"] <= truth) & (truth <= found["upper"]))
-    # The seeds are fixed; 86 of 100 has a probability of 2e-4 for a coverage of 0.95.
-    assert (np.sum(covered, axis=0) >= 86).all()
-
-
 def test_halves_are_debiased_by_their_own_channel():
     people, true, predicted = table(2_000)
     halves = PerHalf(RandomizedResponseEncoder(categories=SEX, random_state=0), epsilons=(0.5, 3.0))
@@ -291,29 +267,18 @@ def test_halves_are_debiased_by_their_own_channel():
         debiased_fairness(true, predicted, reports, halves)
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Undefined metrics. precision")  # of a group without a selected row
 def test_differences_are_computed_from_clipped_rates():
     """No row of the group "few" is selected, so its unbiased estimate is negative in half of the draws."""
     group = pd.DataFrame({"group": ["few"] * 100 + ["many"] * 900})
-    selected, true = np.array([0] * 100 + [1, 0] * 450), np.array([1, 1, 0, 0] * 250)
-    values, raw, covered = [], [], 0
-    for seed in range(80):
+    selected, true, raw = np.array([0] * 100 + [1, 0] * 450), np.array([1, 1, 0, 0] * 250), []
+    for seed in range(5):
         encoder = RandomizedResponseEncoder(2.0, categories={"group": ["few", "many"]}, random_state=seed)
         reports = encoder.fit_transform(group)
-        table = debiased_fairness(true, selected, reports, encoder, privileged="many")
-        by_metric = table.set_index("metric")
-        few, many = by_metric.loc["selection_rate", "value"]
-        parity, ratio = by_metric["value"][["statistical_parity_difference", "disparate_impact"]]
-        assert 0 <= few <= 1
-        assert (parity, ratio) == (few - many, few / many)
-        covered += by_metric.loc["selection_rate", "lower"].iloc[0] == 0
+        values = debiased_fairness(true, selected, reports, encoder, privileged="many").set_index("metric")["value"]
+        few, many = values["selection_rate"]
+        assert (values["statistical_parity_difference"], values["disparate_impact"]) == (few - many, few / many)
         counts = joint_distribution(selected, None, reports, encoder)["count"]
         raw.append(counts[1, "few"] / counts[:, "few"].sum())
-        values.append(few)
-    np.testing.assert_allclose(values, np.clip(raw, 0, 1), atol=1e-12)
-    # The mean of max(0, normal) is 1 / sqrt(2 pi) standard deviations.
-    np.testing.assert_allclose(np.mean(values), np.std(raw) / np.sqrt(2 * np.pi), rtol=0.4)
-    assert abs(np.mean(raw)) < 4 * np.std(raw) / np.sqrt(80)
-    # The seeds are fixed; 69 of 80 has a probability of 2e-3 for a coverage of 0.95.
-    assert covered >= 70
+        assert few == pytest.approx(np.clip(raw[-1], 0, 1), abs=1e-12)
+    assert min(raw) < 0 < max(raw)

@@ -1,6 +1,5 @@
 """Intervals of fairness metrics: published examples, exact coverage over all outcomes, and coverage with reports."""
 
-import itertools
 import math
 import warnings
 
@@ -97,23 +96,6 @@ def test_rates_of_known_groups_have_clopper_pearson_intervals(n_rows):
         assert tuple(rates.iloc[0][["lower", "upper"]]) == pytest.approx(tuple(expected))
 
 
-@pytest.mark.long
-def test_differences_and_ratios_are_covered_over_all_outcomes():
-    x, y = np.arange(12), np.arange(14)
-    found = [[report_counts([(k, 11 - k), (m, 13 - m)], privileged=1) for m in y] for k in x]
-    shares = []
-    for metric in METRICS[:2]:
-        lower, upper = (
-            np.array([[one.loc[metric, end] for one in row] for row in found]) for end in ("lower", "upper")
-        )
-        for p, q in itertools.product([0.05, 0.1, 0.3, 0.5, 0.8], repeat=2):
-            truth = p / q if metric == "disparate_impact" else p - q
-            weight = np.outer(stats.binom.pmf(x, 11, p), stats.binom.pmf(y, 13, q))
-            shares.append(weight[(lower <= truth + 1e-9) & (truth - 1e-9 <= upper)].sum())
-    assert min(shares) > 0.93
-    assert np.mean(shares) < 0.97
-
-
 def wilson(count, n_rows):
     low, high = stats.binomtest(count, n_rows).proportion_ci(0.95, "wilson")
     return count / n_rows, low, high
@@ -141,45 +123,6 @@ def test_distances_of_average_odds_add_up_as_squares():
     assert odds["value"] == pytest.approx(value)
     assert value - odds["lower"] == pytest.approx(np.hypot(*below) / 2)
     assert odds["upper"] - value == pytest.approx(np.hypot(*above) / 2)
-
-
-@pytest.mark.parametrize(
-    ("tpr", "fpr"),
-    quick_first(
-        1,
-        [
-            ((0.3, 0.3, 0.3), (0.3, 0.3, 0.3)),
-            ((0.2, 0.5, 0.8), (0.1, 0.2, 0.4)),
-            ((0.4, 0.4, 0.8, 0.8), (0.1, 0.3, 0.3, 0.3)),
-        ],
-    ),
-    ids=str,
-)
-def test_comparisons_of_the_largest_and_smallest_rate_are_covered(tpr, fpr):
-    """Half of the rows of each group are positive.
-
-    The seed is fixed. With other seeds, correct code fails with a probability of 1e-6: 6 metrics, each at 1e-7.
-    """
-    n_draws, rng, groups = 25, np.random.default_rng(0), np.repeat(np.arange(len(tpr)), 100)
-    draws = []
-    for _ in range(n_draws):
-        true = rng.random(len(groups)) < 0.5
-        predicted = rng.random(len(groups)) < np.where(true, np.take(tpr, groups), np.take(fpr, groups))
-        draws.append(report(1 * true, 1 * predicted, groups).set_index("metric").loc[METRICS])
-    selection = np.add(tpr, fpr) / 2
-    truths = {
-        "statistical_parity_difference": np.ptp(selection),
-        "disparate_impact": selection.min() / selection.max(),
-        "equal_opportunity_difference": np.ptp(tpr),
-        "average_odds_difference": (np.ptp(tpr) + np.ptp(fpr)) / 2,
-        "equalized_odds_difference": max(np.ptp(tpr), np.ptp(fpr)),
-        "predictive_parity_difference": np.ptp(np.divide(tpr, np.add(tpr, fpr))),
-    }
-    for name, truth in truths.items():
-        assert sum(contains(draw.loc[name], truth) for draw in draws) >= stats.binom.ppf(1e-7, n_draws, 0.94)
-    assert all(((draw["lower"] >= 0) & (draw["upper"] <= 1)).all() for draw in draws)
-    widths = [draw["upper"] - draw["lower"] for draw in draws]
-    assert np.mean([width["statistical_parity_difference"] for width in widths]) < 0.31  # 0.27 for two groups
 
 
 # Reported groups.
@@ -262,33 +205,6 @@ def test_errors_equal_the_influence_of_rows(rows):
     found = debias_metrics(true, predicted, encoder, reports, rows).set_index("metric").loc[SMOOTH]
     np.testing.assert_allclose(found["value"], metrics_of_counts(counts))
     np.testing.assert_allclose(found["std_error"] ** 2, variance, rtol=0.1)
-
-
-@pytest.mark.parametrize(
-    ("encoder", "k", "n_rows", "rows"),
-    [
-        (RandomizedResponseEncoder(1.0), 2, 600, "population"),
-        (UnaryEncodingTransformer(2.0), 3, 600, "table"),
-        (RandomizedResponseEncoder(0.5), 5, 2_000, "table"),
-        (RandomizedResponseEncoder(4.0), 3, 150, "table"),
-    ],
-    ids=str,
-)
-@pytest.mark.long
-def test_all_metrics_with_reports_are_covered(encoder, k, n_rows, rows):
-    # The seeds are fixed. With other seeds, correct code fails with a probability of about 1e-5: 30 intervals, each
-    # at 3e-7, with a coverage of 94 %.
-    rng, n_draws = np.random.default_rng(0), 100
-    whole = people(k, 50_000, rng)
-    encoder.set_params(random_state=1)
-    inside = []
-    for _ in range(n_draws):
-        groups, true, predicted = np.stack(whole)[:, rng.integers(50_000, size=n_rows)]
-        found = debias_metrics(true, predicted, *encode(encoder, groups), rows, k)
-        truth = whole if rows == "population" else (groups, true, predicted)
-        expected = report(truth[1], truth[2], truth[0], privileged=k - 1)["value"]
-        inside.append(contains(found, expected))
-    assert (np.sum(inside, axis=0) >= stats.binom.ppf(3e-7, n_draws, 0.94)).all()
 
 
 @pytest.mark.parametrize("rows", ["table", "population"])

@@ -320,30 +320,6 @@ def test_weighted_reports_of_labels_raise_an_error():
         scores_from_counts(thrice, "label", "y_pred")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("reported", ["label and sex", "label", "sex"])
-def test_intervals_of_reports_cover(reported):
-    population, n_draws = draw_rows(40_000, 7), 30
-    names = reported.split(" and ")
-    by = "sex" if "sex" in names else None
-    groups = dict(iter(population.groupby("sex"))) if by else {"all": population}
-    truth = {name: roc_auc_score(group["label"], group["grade"]) for name, group in groups.items()}
-    covered = np.zeros(len(groups))
-    for seed in range(n_draws):
-        rows = population.sample(4_000, random_state=seed).reset_index(drop=True)
-        encoder = RandomizedResponseEncoder(
-            1.5, categories={name: DOMAIN[name] for name in names}, strategy="joint", random_state=seed
-        )
-        reports = encoder.fit_transform(rows[names])
-        labels = None if "label" in names else rows["label"]
-        counts = joint_distribution(labels, rows["grade"], reports, encoder)
-        table = scores_from_counts(counts, "y_true" if labels is not None else "label", "y_pred", by)
-        for index, name in enumerate(truth):
-            auc = select(table, "roc_auc", name)
-            covered[index] += auc["lower"].item() <= truth[name] <= auc["upper"].item()
-    assert (covered >= binom.ppf(1e-6, n_draws, 0.93)).all()
-
-
 # --- privacy ----------------------------------------------------------------------------------------------------------
 
 

@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score
 
 from skdp import DPGroupBy, RandomizedResponseEncoder
-from skdp.evaluation import FairnessDisplay
 from skdp.metrics import debiased_fairness, fairness_from_counts, fairness_report
 
 KEYS = {"g": ["a", "b"], "y": [0, 1], "p": [0, 1]}
@@ -84,32 +82,6 @@ def test_errors_of_a_function_equal_the_errors_of_the_rate(source):
         np.testing.assert_allclose(found[["lower", "upper"]], expected[["lower", "upper"]], rtol=0, atol=0.006)
 
 
-SETTINGS = [
-    ("rows", 100, 0.3, 0.0),
-    ("rows", 3_000, 0.1, 0.0),
-    ("counts", 400, 0.2, 0.5),
-    ("counts", 400, 0.2, 4.0),
-    ("counts", 3_000, 0.1, 1.0),
-    ("reports", 1_000, 0.3, 1.0),
-    ("reports", 3_000, 0.3, 0.5),
-    ("reports", 1_000, 0.3, 4.0),
-]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_intervals_cover_the_population(setting):
-    (source, n, share, epsilon), truth = setting, [0.6, 2 / 3, -1 / 15]
-    covered, n_draws = [], 300
-    for seed in range(n_draws):
-        options = {"epsilon": epsilon, "seed": seed, "metrics": {"f1_difference": f1}}
-        table = report(source, draw(n, 1_000 + seed, share), **options)
-        rows = table[table["metric"].isin(["f1", "f1_difference"])]
-        covered.append((rows["lower"] <= truth) & (truth <= rows["upper"]))
-    lowest = stats.binom.ppf(1e-6, n_draws, 0.93)
-    assert (np.sum(covered, axis=0) >= lowest).all()
-
-
 def test_function_without_rows_to_divide_by_is_undefined():
     rows = pd.DataFrame({"g": list("aabb"), "y": [1, 0, 0, 0], "p": [1, 0, 0, 0]})
     own = {"f1_difference": f1, "accuracy_difference": lambda tp, fp, fn, tn: tp + tn}
@@ -122,16 +94,6 @@ def test_function_without_rows_to_divide_by_is_undefined():
     # No standard error of an estimate in [0, 1] is larger.
     rates = table[table["metric"].isin(["true_positive_rate", "equal_opportunity_difference"])]
     assert rates.loc[rates["value"].isna(), "std_error"].tolist() == [0.5, 0.5]
-
-
-def test_display_draws_metrics_beside_the_built_in_ones():
-    pytest.importorskip("matplotlib")
-    table = report("rows", draw(400, 0), metrics={"f1_difference": f1, "f1_ratio": f1})
-    panels = {axes.get_title(loc="left"): axes for axes in FairnessDisplay.from_reports({"model": table}).ax_}
-    labels = {title: [text.get_text() for text in axes.get_yticklabels()] for title, axes in panels.items()}
-    assert labels["f1"] == ["unprivileged", "privileged"]
-    assert "f1 difference" in labels["Differences (0 is parity)"]
-    assert "f1 ratio" in labels["Ratios (1 is parity)"]
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,7 @@ def test_pairs_of_values_are_supported_as_in_the_channel(make_enumerated, k):
 
 GUESSED = {f"{name}-{epsilon}": make(5, epsilon) for name, make in ORACLES.items() for epsilon in (0.1, 1.0, 4.0)}
 GUESSED |= {f"subset_selection-{size}": SubsetSelection(5, 1.0, subset_size=size) for size in range(1, 5)}
-GUESSED |= {
-    "two_rounds": TwoRoundUnaryEncoding(UnaryEncoding(5, 2.0), 0.7),
-}
+GUESSED |= {"two_rounds": TwoRoundUnaryEncoding(UnaryEncoding(5, 2.0), 0.7)}
 
 
 @pytest.mark.parametrize("oracle", GUESSED.values(), ids=GUESSED)

@@ -149,14 +149,6 @@ def test_ordered_dtype_and_bins_declare_an_order():
     assert (np.diff(groups) >= 0).all()
 
 
-TABLE = pd.DataFrame(dependent_rows(SIZES, 3000), columns=list("abcd"))
-DOMAIN = {name: list(range(size)) for name, size in zip(TABLE, SIZES, strict=True)}
-
-
-def fit_model(X=TABLE, y=None, **parameters):
-    return DPMarginalSynthesizer(**{"domain": DOMAIN, "random_state": 0} | parameters).fit(X, y)
-
-
 def measure_pairs(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **others):
     rows = dependent_rows(sizes, 3000) if rows is None else rows
     table = private_counts(rows, sizes, make_budget(kind, amount))

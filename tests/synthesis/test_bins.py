@@ -21,8 +21,6 @@ from tests.conftest import diagonal, quick_first
 from tests.synthesis.bounds import bounds_only
 from tests.testing.central_releases import fit_model as with_persons
 
-N = 3_000
-
 
 def cells_of(declared):
     return cut_domain(Domain({"x": declared})).get(0, declared)
@@ -84,16 +82,6 @@ def test_skewed_amounts_keep_the_means_of_groups(name, source):
     assert difference.abs().max() < 0.1 * amount.std()
     if name != "debt" or source == "interval":  # the upper bound of a draft is no point of real numbers
         assert (rows["amount"] == 0).mean() == pytest.approx((amount == 0).mean(), abs=0.02)
-
-
-def test_frequent_value_has_a_bin_of_its_own():
-    rng = np.random.default_rng(0)
-    hours = np.where(rng.random(2_000) < 0.25, 40, rng.integers(0, 100, 2_000))
-    table = pd.DataFrame({"hours": hours, "job": rng.integers(0, 30, 2_000)})
-    domain = {"hours": Interval(0, 99), "job": range(30)}
-    edges = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, random_state=0).fit(table).domain_["hours"].edges
-    assert 40.0 in edges
-    assert edges[edges.index(40.0) + 1] == 41.0
 
 
 FREQUENT = {
@@ -166,15 +154,6 @@ def test_declared_bins_are_kept_beside_found_bins():
     assert fitted.domain_["b"] == declared
     assert fitted.domain_["a"].edges != Interval(0, 100).edges
     assert fitted.sample(3_000).corr().iloc[0, 1] == pytest.approx(table.corr().iloc[0, 1], abs=0.1)
-
-
-def test_saved_synthesizer_with_found_bins_draws_the_same_rows(tmp_path):
-    skill = np.random.default_rng(0).normal(size=2_000)
-    table = pd.DataFrame({"a": np.exp(skill).clip(0, 90), "b": np.exp(skill / 2).clip(0, 90)})
-    synthesizer = DPMarginalSynthesizer(3.0, domain=dict.fromkeys("ab", Interval(0.0, 90.0)), random_state=0).fit(table)
-    synthesizer.save(tmp_path / "model.skops")
-    loaded = DPMarginalSynthesizer.load(tmp_path / "model.skops").set_params(random_state=0)
-    pd.testing.assert_frame_equal(loaded.sample(100), synthesizer.sample(100))
 
 
 @pytest.mark.parametrize(("rows", "bins"), diagonal([1, 3], ["declared", "found"]))

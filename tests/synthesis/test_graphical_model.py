@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.synthesis.model import Elimination, JunctionTree
-from tests.synthesis.conftest import (
-    all_subsets,
-    full_table,
-    graphs,
-    model_of,
-    project,
-    random_potentials,
-)
+from tests.synthesis.conftest import all_subsets, full_table, graphs, model_of, project, random_potentials
 
 
 @given(graphs())

@@ -104,23 +104,6 @@ def test_rule_over_unordered_columns_is_kept():
     assert measure_accuracy(synthesizer, rule) > 0.9
 
 
-@pytest.mark.long
-def test_rule_over_an_unordered_column_of_many_values_is_kept():
-    """Neighboring values have different effects, so that groups of them have little."""
-    table = make_sign(10_000, 2)
-    rng = np.random.default_rng(1)
-    codes = rng.integers(0, 30, len(table))
-    is_reversed = rng.integers(0, 2, 30)
-    table["f"] = codes
-    table["label"] ^= is_reversed[codes]
-    synthesizer = fit(table, SIGN_DOMAIN | {"f": list(range(30))}, epsilon=10.0)
-
-    def rule(rows):
-        return sign_of(rows, 2) ^ is_reversed[rows["f"]]
-
-    assert measure_accuracy(synthesizer, rule) > 0.9
-
-
 @pytest.mark.parametrize(("target", "delta"), quick_first(1, [(None, 1e-6), ("label", 0.0), ("label", 1e-6)]))
 def test_rule_of_a_small_table_is_kept(target, delta):
     synthesizer = fit(make_sign(2_500, seed=1), epsilon=1.0, delta=delta, target=target)

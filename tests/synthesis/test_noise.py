@@ -35,7 +35,6 @@ def test_gaussian_privacy_is_used_up_exactly(epsilon, delta):
     assert gaussian_delta(mu * 1.001, epsilon) > delta
 
 
-FALSE_ALARM = 1e-6
 KINDS = ["gaussian", "laplace"]
 COUNTS = np.array([5, 0, 7, 2**40])
 

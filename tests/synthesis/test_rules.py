@@ -76,14 +76,6 @@ def test_linked_tables_keep_rare_values_of_true_rules(hospital, order_by):
     assert {"ward, age", "ward, sex", "kin, age", "kin, days"} <= {*model.link_quality_.index.get_level_values(1)}
 
 
-def test_linked_tables_keep_rare_values_in_bins_with_few_valid_people(hospital):
-    columns = COLUMNS | {"age": Interval([0, 40, 95])}
-    model, events = synthesize(hospital, RULES[:2], columns=columns, epsilon=8.0)
-    assert Domain(columns, constraints=RULES[:2]).check_constraints(events).all()
-    assert (count_rare(events) / count_rare(hospital[1]))[:2].min() > 0.8
-    assert (model.constraint_quality_["forbidden"] > 0.01).all()
-
-
 @pytest.mark.parametrize("epsilon", quick_first(1, [2.0, 8.0]))
 def test_rows_keep_rare_values_of_true_rules(hospital, epsilon):
     rows = hospital[0].merge(hospital[1], on="id").drop(columns=["id", "day"])

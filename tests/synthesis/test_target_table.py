@@ -81,21 +81,6 @@ def test_rule_of_three_columns_is_a_table_of_three_columns():
     assert (is_zero == rows["label"]).mean() > 0.75
 
 
-@pytest.mark.long
-def test_rule_of_a_rare_label_is_kept():
-    """A table that predicts the more frequent value everywhere corrects no prediction."""
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.uniform(-1, 1, (20_000, 6)), columns=list("abcdef"))
-    is_odd = table[["b", "d", "e"]].prod(axis=1) > 0
-    table["label"] = (rng.random(len(table)) < np.where(is_odd, 0.09, 0.01)).astype(int)
-    domain = {name: Interval(-1.0, 1.0, bins=8) for name in "abcdef"} | {"label": [0, 1]}
-    synthesizer = fit(table, domain=domain)
-    rows = synthesizer.sample(20_000)
-    is_odd = rows[["b", "d", "e"]].prod(axis=1) > 0
-    assert 0.04 < rows["label"].mean() < 0.06
-    assert rows["label"][is_odd].mean() > 3 * rows["label"][~is_odd].mean()
-
-
 def test_target_with_an_excluded_value_has_weights_of_at_most_1():
     """The estimated count of a value that a constraint excludes is 0."""
     codes = np.random.default_rng(0).integers(0, 3, (2_000, 5))
