@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval
@@ -98,6 +98,7 @@ def test_product_of_more_than_2_to_the_64_cells_is_counted():
     assert mean_error(real, synthetic, order=14, domain=domain) == float(want)
 
 
+@settings(max_examples=max(4, settings().max_examples // 3))
 @given(st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=20))
 def test_equal_tables_have_error_0_and_disjoint_tables_error_1(real):
     table = pd.DataFrame(real, columns=list("abcd"))

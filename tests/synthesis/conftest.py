@@ -81,5 +81,5 @@ def few_model_rows():
     """Sample fewer rows of models, because most tables of the tests have some hundred rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("skdp.synthesis.measure._selection.N_SAMPLED", 1 << 13)
-        patch.setattr("skdp.synthesis.answers._events.N_SIMULATED", 4_000)
+        patch.setattr("skdp.synthesis.answers._events.N_SIMULATED", 2_000)
         yield

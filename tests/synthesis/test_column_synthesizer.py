@@ -70,7 +70,7 @@ class TestPrivacy:
         """A record moves from one value to another; with hardly any noise, all pairs are counted."""
         for table in small_tables(n_values):
             used = []
-            for row, value in itertools.product(range(0, len(table), 3), range(n_values)):
+            for row, value in itertools.product(range(0, len(table), 4), range(n_values)):
                 neighbor = table.copy()
                 neighbor.loc[row, "value"] = value
                 replay = replay_release(release_of(epsilon, n_values), table, neighbor, random_state=row)

@@ -53,7 +53,7 @@ def exact_variance(shares, value, n):
 
 def test_variances_of_batches_add_up():
     """The count of a value of the first column, over 12 batches of 7 rows; false alarm 1e-6 for each value."""
-    shares, size, n_batches, n_runs = np.array([0.13, 0.3, 0.57]), 7, 12, 60
+    shares, size, n_batches, n_runs = np.array([0.13, 0.3, 0.57]), 7, 12, 30
     synthesizer = DPMarginalSynthesizer(domain={"x": range(3)}).fit(pd.DataFrame({"x": [0]}))
     model = model_of(JunctionTree([3], [(0,)]), [np.log(shares)])
     synthesizer._fitted = replace(synthesizer._fitted, counts=replace(synthesizer._fitted.counts, model=model))
