@@ -271,7 +271,7 @@ def test_audit_neither_charges_nor_changes_the_estimator():
 )
 def test_result_contains_no_value(release):
     tables = [pd.DataFrame({"word": [word]}) for word in ("hunter2", "other")]
-    result = audit_epsilon(release, tables, epsilon=1.0, n_draws=250)
+    result = audit_epsilon(release, tables, epsilon=1.0, n_draws=200)
     assert result.rejected
     assert "hunter2" not in repr(result)
     assert "other" not in repr(result)

@@ -7,7 +7,7 @@ import pytest
 from skdp import Domain
 from skdp.evaluation import study_report
 
-N = 1200
+N = 900
 
 
 @pytest.fixture(scope="module")

@@ -244,9 +244,9 @@ def test_number_between_two_positions_has_one_report():
 
 def test_instantaneous_reports_are_fresh_and_average_to_permanent_bits():
     encoder = make(skdp.UnaryEncodingTransformer, 3.0, instantaneous_epsilon=2.0, strategy="joint", random_state=0)
-    rows, ids = pd.concat([ROWS] * 5, ignore_index=True), list(range(300))
+    rows, ids = pd.concat([ROWS] * 3, ignore_index=True), list(range(180))
     calls = [encoder.fit(rows).transform(rows, person=ids)]
-    calls += [encoder.transform(rows, person=ids) for _ in range(99)]
+    calls += [encoder.transform(rows, person=ids) for _ in range(79)]
     permanent = clone(encoder).set_params(instantaneous_epsilon=None).fit_transform(rows, person=ids)
     # A bit flips with probability below 1/2.
     assert ((np.mean(calls, axis=0) > 0.5) == permanent.to_numpy()).mean() > 0.99

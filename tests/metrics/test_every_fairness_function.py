@@ -115,7 +115,7 @@ def test_positive_label_is_1_or_must_be_given(name):
         labels = ["y_true"]  # y_pred may contain scores
     inputs = FUNCTIONS[name][1]
     given = run(name, positive_label=1)
-    for convert in (np.asarray, lambda column: column == 1, lambda column: column.astype(float)):
+    for convert in (lambda column: np.asarray(column) == 1, lambda column: column.astype(float)):
         np.testing.assert_array_equal(run(name, **{key: convert(inputs[key]) for key in labels}), given)
     named = {key: inputs[key].map({0: "no", 1: "yes"}) for key in labels}
     with pytest.raises(ValueError, match=r"`positive_label` must be the favorable label, .* labels than 0 and 1"):

@@ -238,12 +238,12 @@ def test_values_are_within_their_bounds_and_bounds_are_possible(rows):
 
 
 def test_impossible_rate_has_no_degenerate_interval():
-    """In these of 60 draws, the whole interval of a rate of 1 % is below 0; both of its bounds were 0."""
+    """In one of 60 draws, with the seed 27, the interval of a rate of 1 % is below 0; both of its bounds were 0."""
     rng = np.random.default_rng(0)
     groups = 1 * (rng.random(5_000) < 0.7)
     selected = 1 * (rng.random(5_000) < np.where(groups == 1, 0.7, 0.01))
     widths = []
-    for seed in (9, 14, 51):
+    for seed in (27, 13, 15):
         encoder, reports = encode(RandomizedResponseEncoder(0.5, random_state=seed), groups)
         row = debias_metrics(selected, selected, encoder, reports, "population").iloc[0]
         widths.append((row["upper"] - row["lower"]) / row["std_error"])

@@ -183,7 +183,7 @@ def test_model_is_nearer_with_less_noise():
     sizes, marginals = GRAPHS["cycle"]
     exact = scale_table(sizes, measure(random_table(sizes), marginals))
     distances = []
-    for std_error in (300.0, 100.0, 30.0, 10.0, 1.0, 0.1, 0.001):
+    for std_error in (300.0, 30.0, 1.0, 0.001):
         fitted = [
             fit(sizes, measure(random_table(sizes), marginals, std_error, std_error, seed))[0] for seed in range(8)
         ]

@@ -94,6 +94,7 @@ def test_second_scores_expect_the_error_of_sampled_rows():
         assert score == pytest.approx(scores.chance[clique], rel=0.1)
 
 
+@pytest.mark.long
 def test_rule_over_unordered_columns_is_kept():
     synthesizer = fit(make_majority(), CODE_DOMAIN)
     assert ("a", "c", "e", "label") in synthesizer.selected_cliques_

@@ -134,7 +134,7 @@ def test_row_or_person_costs_exactly_the_stated_epsilon(name, epsilon):
     n_rows = synthesizer.max_rows_per_person
     used = []
     neighbors = itertools.combinations_with_replacement(CELLS, n_rows)
-    for index, rows in enumerate(itertools.islice(neighbors, 0, None, [1, 3, 6][n_rows - 1])):
+    for index, rows in enumerate(itertools.islice(neighbors, 0, None, [1, 4, 9][n_rows - 1])):
         others = [CELLS[0]] * 3 * (index % 2)
         table = pd.DataFrame([*others, *rows], columns=list(SIZES))
         if n_rows > 1:
