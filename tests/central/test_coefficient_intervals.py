@@ -45,8 +45,8 @@ def draw_classes(rng, n_rows, n_columns=2, correlation=0.3, signal=1.0):
     return X, rng.random(n_rows) < expit(1 + signal * X @ WEIGHTS[1 : n_columns + 1])
 
 
-# Quick tests find a coverage of 0.6, or errors twice as large as stated, with a probability above 0.9.
-N_DRAWS = 30
+# Quick tests find errors twice as large as stated in one of three coefficients, with a probability above 0.9.
+N_DRAWS = 15
 
 
 def check_coverage(model, draw, n_draws, wanted=lambda X, y: WEIGHTS, *, excess=1.0):
@@ -147,7 +147,7 @@ def test_intervals_cover_least_squares_of_a_curved_relation_of_clipped_values(ep
         X = rng.lognormal(size=(n_rows, 2))
         return X, np.sqrt(X) @ [1.0, -0.5] + rng.normal(size=n_rows)
 
-    X, y = draw(np.random.default_rng(0), 500_000)
+    X, y = draw(np.random.default_rng(0), 200_000)
     population = LinearRegression().fit(X.clip(0, 10), y)
     wanted = np.array([population.intercept_, *population.coef_])
     model = partial(DPLinearRegression, epsilon, delta=1e-6, bounds=(0, 10), target_bounds=(-6, 10))
@@ -197,8 +197,8 @@ def test_noise_error_contains_the_noise_of_second_derivatives():
     # Gradients of six steps, and second derivatives, of the last draws.
     for index in (*range(len(draws) - 9, len(draws) - 3), len(draws) - 2):
         for entry in range(draws[index]):
-            lower, upper = (infer(index, entry, size)[0]["estimate"] for size in (-0.2, 0.2))
-            variances = variances + ((upper - lower) / 0.4) ** 2
+            moved = infer(index, entry, 0.2)[0]["estimate"]
+            variances = variances + ((moved - summary["estimate"]) / 0.2) ** 2
     ratios = summary["noise_std_error"] / np.sqrt(variances)
     assert ratios.between(1, 1.5).all(), ratios
 
@@ -441,7 +441,7 @@ def test_logistic_regression_of_5000_rows_has_correct_intervals(name):
 def test_second_derivatives_of_few_rows_are_not_clipped():
     """The smallest limit was chosen in half of the fits, with standard errors of 130 to 3,600."""
     errors = []
-    for seed in range(16):
+    for seed in range(8):
         X, y = draw_classes(np.random.default_rng(seed), 600, correlation=0.0)
         errors.append(LOGISTIC(1.0, random_state=seed).fit(X, y).coef_std_error_.max())
     assert np.isfinite(errors).any()
@@ -451,7 +451,7 @@ def test_second_derivatives_of_few_rows_are_not_clipped():
 @pytest.mark.parametrize(("share", "epsilon"), quick_first(1, [(0.02, 1.0), (0.005, 4.0)]))
 def test_intervals_of_a_rare_indicator_with_uneven_classes_cover(share, epsilon):
     """Second derivatives of the rows with the indicator were clipped, and 0.42 of the intervals covered."""
-    model, n_draws, n_missed, widths = LOGISTIC(epsilon, bounds=(0, 1)), 12, 0, []
+    model, n_draws, n_missed, widths = LOGISTIC(epsilon, bounds=(0, 1)), 8, 0, []
     for seed in range(n_draws):
         rng = np.random.default_rng(seed)
         X = pd.DataFrame({"x": rng.random(20_000), "rare": (rng.random(20_000) < share) * 1.0})
@@ -466,7 +466,7 @@ def test_intervals_of_a_rare_indicator_with_uneven_classes_cover(share, epsilon)
 @pytest.mark.parametrize("bound", quick_first(1, [30, 3_000]))
 def test_column_far_below_its_bound_has_an_interval(bound):
     """2 of 40 fits had an interval, and 1 of these covered."""
-    n_draws, n_covered = 12, 0
+    n_draws, n_covered = 6, 0
     for seed in range(n_draws):
         rng = np.random.default_rng(seed)
         X = pd.DataFrame({"a": rng.normal(size=3_000).clip(-4, 4)})
@@ -497,7 +497,7 @@ def test_sparse_column_whose_scale_is_noise_has_no_wrong_interval():
 
 def test_indicator_of_50_of_1000_rows_has_an_interval():
     """0.61 of the fits had one: the second derivative of 50 rows was about 2.7 times its noise."""
-    n_draws, n_given, n_missed = 30, 0, 0
+    n_draws, n_given, n_missed = 15, 0, 0
     for seed in range(n_draws):
         rng = np.random.default_rng(seed)
         X = pd.DataFrame({"x": rng.random(1_000), "rare": (rng.random(1_000) < 0.05) * 1.0})
@@ -515,7 +515,7 @@ def test_indicator_of_50_of_1000_rows_has_an_interval():
 def test_coefficients_of_a_rare_class_are_not_inflated():
     """The mean estimate of the slopes of 0.8 and -0.5 was 0.98 and -0.61."""
     found = []
-    for seed in range(25):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         X = draw_columns(rng, 5_000, 2, 0.0)
         y = rng.random(5_000) < expit(X @ [0.8, -0.5] - 3.3)
@@ -529,10 +529,11 @@ def test_coefficients_of_a_rare_class_with_much_noise_have_both_signs():
     """Centered columns kept half of their mean, so all coefficients were negative, and the AUC of digit 8 was 0.37."""
     X, y = load_digits(return_X_y=True)
     found = []
-    for seed in range(6):
+    X = X[:, ::2]
+    for seed in range(3):
         model = DPLogisticRegression(0.1, bounds=(0, 16), classes=[False, True], random_state=seed).fit(X, y == 8)
         found.append(np.corrcoef(model.decision_function(X), X.sum(axis=1))[0, 1])
-    assert abs(np.mean(found)) < 0.12
+    assert abs(np.mean(found)) < 0.2
 
 
 @pytest.mark.parametrize(

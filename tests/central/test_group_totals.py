@@ -160,7 +160,7 @@ def test_record_with_the_largest_sums_costs_epsilon(epsilon, weighted):
     model = make_groups(epsilon, statistics=["count", "std"], max_weight=2 if weighted else None)
     options = {"sample_weight": "w"} if weighted else {}
     used = []
-    for income, weight in itertools.product([0.0, 300.0, 1000.0, math.nan], [0.5, 2.0]):
+    for income, weight in itertools.product([0.0, 300.0, 1000.0, math.nan], [0.5, 2.0] if weighted else [2.0]):
         people = make_people(3).assign(income=[500.0, 20.0, income], w=[1.0, 2.0, weight])
         people = people if weighted else people.drop(columns="w")
         replay = replay_release(lambda rows: model.fit(rows, **options), people, people[:-1])
@@ -249,7 +249,7 @@ def test_medians_of_the_first_job_page_are_precise():
     sample = pd.DataFrame({"region": "west", "sex": "f", "income": income})
     options = {"statistics": ["count", "mean", "median"], "totals": True, "max_weight": 40.0, "bounds": (0, 10_000)}
     found = []
-    for seed in range(40):
+    for seed in range(15):
         model = DPGroupBy(1.0, by=["region", "sex"], keys=keys, random_state=seed, **options)
         found.append(model.fit(sample, sample_weight=np.full(1500, 20.0)).estimates_["income_median"][0])
     value, _, lower, upper = np.array(found).T

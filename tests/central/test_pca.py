@@ -8,6 +8,7 @@ from sklearn.decomposition import PCA
 
 from skdp import DPPCA
 from skdp.privacy import Mu
+from tests.conftest import quick_first
 
 rng = np.random.default_rng(0)
 
@@ -16,16 +17,17 @@ rng = np.random.default_rng(0)
 def test_error_of_a_variance_equals_the_error_of_its_noise(delta):
     """The stated error includes the error of the number of rows. No row is shortened."""
     rows = np.random.default_rng(0).choice([-1.0, 1.0], (500, 2)) * [1.0, 0.5]
-    found = [DPPCA(epsilon=4.0, delta=delta, bounds=(-2, 2), random_state=seed).fit(rows) for seed in range(80)]
+    found = [DPPCA(epsilon=4.0, delta=delta, bounds=(-2, 2), random_state=seed).fit(rows) for seed in range(40)]
     values = np.array([one.explained_variance_ for one in found])
     ratios = values.std(axis=0) / np.mean([one.explained_variance_std_error_ for one in found], axis=0)
-    assert ((ratios > 0.75) & (ratios < 1.25)).all(), ratios
+    assert ((ratios > 0.65) & (ratios < 1.35)).all(), ratios
 
 
-def test_shortened_rows_do_not_bias_a_variance():
+@pytest.mark.parametrize(("n_draws", "largest"), quick_first(1, [(20, 0.5), (60, 0.25)]))
+def test_shortened_rows_do_not_bias_a_variance(n_draws, largest):
     """The first variance was too small by 0.4 of its standard errors, and 0.91 of the intervals covered."""
     errors = []
-    for seed in range(60):
+    for seed in range(n_draws):
         draws = np.random.default_rng(seed)
         x = draws.uniform(0, 100, 5_000)
         rows = np.column_stack([x, 0.9 * x + draws.uniform(0, 10, 5_000), draws.uniform(0, 100, 5_000)])
@@ -33,7 +35,7 @@ def test_shortened_rows_do_not_bias_a_variance():
         errors += list(
             (model.explained_variance_ - PCA(1).fit(rows).explained_variance_) / model.explained_variance_std_error_
         )
-    assert abs(np.mean(errors)) < 0.25
+    assert abs(np.mean(errors)) < largest
 
 
 TABLE = pd.DataFrame(

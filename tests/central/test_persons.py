@@ -236,10 +236,10 @@ def test_excluded_fraction_is_the_mean_over_persons_in_memory_and_in_engines():
             [expected, 0, expected, expected], abs=1e-3
         )
     covered = []
-    for seed in range(80):
+    for seed in range(30):
         lower, upper = release_exclusions(visits, 1.0, seed=seed).excluded_fraction_[2:]
         covered.append(lower <= expected <= upper)
-    assert np.mean(covered) >= 0.95 - 4.9 * math.sqrt(0.95 * 0.05 / 80)
+    assert np.mean(covered) >= 0.95 - 4.9 * math.sqrt(0.95 * 0.05 / 30)
 
 
 def test_warning_of_excluded_rows_follows_from_noisy_numbers():

@@ -11,7 +11,7 @@ from skdp.central import compare_groups
 from skdp.metrics import grade_estimates
 from skdp.privacy import Mu
 
-N_DRAWS = 16
+N_DRAWS = 10
 BY = {"by": "g", "keys": {"g": ["a", "b"]}}
 
 

@@ -49,7 +49,7 @@ def table_of(rows, classes, numbers):
 
 # Some of the last nine rows of each table are removed: rows in all positions, far from all other rows, and of another
 # class with certainty.
-REMOVED = [(-3,), (-9, -7, -5, -1), (-7, -1)]
+REMOVED = [(-3,), (-9, -7, -5, -1), (-7,)]
 TABLES = [
     table_of(GRID, np.arange(9) % 3, np.resize([-1.0, 1.0, 1.0, -1.0], 9)),
     table_of(
@@ -106,10 +106,15 @@ MODELS = {
 }
 
 
+# Noisy numbers of rows determine how often second derivatives are measured.
+OTHER_TABLES = {"logistic, two classes": [0, 1], "logistic, early": [2], "logistic, three classes": [2]}
+OTHER_TABLES |= {"additive, three classes": [0, 2]}
+
+
 def losses_of_rows(model, target, tables):
     """Return the largest fraction of the budget that each draw loses by a row, over tables with equally many draws."""
     worst = {}
-    for table, removed in zip(tables, REMOVED, strict=False):
+    for table, removed in ((TABLES[index], REMOVED[index]) for index in tables):
         rows = table[["a", "b"]] if target is None else table[["a", "b"]].assign(target=table[target])
         for index in rows.index[list(removed)]:
             moved = pd.concat([rows.drop(index), rows.loc[[index]]], ignore_index=True)
@@ -128,7 +133,7 @@ ALIKE = {"ridge", "additive, two classes"}
 @pytest.mark.parametrize("name", often(MODELS, {*MODELS} - ALIKE))
 def test_each_draw_loses_at_most_its_budget_by_a_row(name):
     model, target, parts, smallest = MODELS[name]
-    used = losses_of_rows(model, target, TABLES)[len(parts)] / parts
+    used = losses_of_rows(model, target, OTHER_TABLES.get(name, range(3)))[len(parts)] / parts
     assert sum(parts) == pytest.approx(1)
     assert (used <= 1 + 1e-9).all()
     assert (used >= smallest).all(), used
@@ -137,7 +142,7 @@ def test_each_draw_loses_at_most_its_budget_by_a_row(name):
 def test_second_derivatives_of_few_rows_have_up_to_half_of_the_budget(monkeypatch):
     monkeypatch.setattr("skdp.central._logistic_regression.MIN_INFORMATION_ROWS", 10**9)
     model, target, *_ = MODELS["logistic, two classes"]
-    used = losses_of_rows(model, target, TABLES[:1])[len(FEW_ROWS)] / FEW_ROWS
+    used = losses_of_rows(model, target, [0])[len(FEW_ROWS)] / FEW_ROWS
     assert sum(FEW_ROWS) == pytest.approx(1)
     assert (used <= 1 + 1e-9).all()
     assert used[-2] > 0.5
@@ -214,7 +219,7 @@ def test_a_large_value_in_one_of_many_scaled_columns_loses_at_most_the_budget(mo
 
 
 def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
-    worst = losses_of_rows(DPAdditiveRegressor(MU, **NUMBER), "number", TABLES[:2])
+    worst = losses_of_rows(DPAdditiveRegressor(MU, **NUMBER), "number", [1])
     assert 0.85 < max(draws.sum() for draws in worst.values()) <= 1
 
 

@@ -35,16 +35,16 @@ def test_error_of_the_scale_covers_columns_of_any_variance(epsilon):
     constant, odd = np.full(2000, 5.0), np.r_[np.full(1998, 0.0), [10.0, 10.0]]
     ordinary = np.random.default_rng(0).exponential(1, 2000).clip(0, 10)
     X = np.column_stack([constant, np.full(2000, 10.0), odd, 5 + (ordinary - 5) / 20, ordinary])
-    runs = fits(DPStandardScaler, X, 150, epsilon=epsilon, bounds=(0, 10))
+    runs = fits(DPStandardScaler, X, 60, epsilon=epsilon, bounds=(0, 10))
     scales = [np.clip(X, *run.bounds_.T).std(axis=0) for run in runs]
     covers = [np.abs(run.scale_ - true) <= 1.96 * run.scale_std_error_ for run, true in zip(runs, scales, strict=True)]
-    assert (np.mean(covers, axis=0) >= 0.836).all()
+    assert (np.mean(covers, axis=0) >= 0.73).all()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_tables_without_rows_or_with_one_row_are_supported(rows):
     exceeds = []
-    for seed in range(20):
+    for seed in range(8):
         scaler = DPStandardScaler(0.5, bounds=(-5, 5), random_state=seed)
         with pytest.warns(UserWarning, match="exceeds the variance of"):
             scaler.fit(np.full((rows, 2), 3.0))

@@ -86,14 +86,13 @@ def test_medians_of_dates_are_dates_and_of_other_types_are_times():
     assert median == datetime.combine(median.date(), datetime.min.time())
 
 
-@pytest.mark.parametrize("statistics", [["count", "mean"], ["mean", "median"]])
-def test_neighbors_with_hostile_times_cost_at_most_epsilon(statistics):
+def test_neighbors_with_hostile_times_cost_at_most_epsilon():
     objects = [
         LOW, date(9999, 12, 31), datetime(1, 1, 1), datetime(2021, 5, 1, tzinfo=UTC), pd.NaT, None, "2021-01-01", 7,
         timedelta.max, np.datetime64("NaT"), np.datetime64(10**6, "Y"), pd.Timestamp("2022-01-01"), [LOW],
     ]  # fmt: skip
     rows = pd.DataFrame({"k": ["a", "b"] * 13, "day": pd.Series(objects * 2, dtype=object)})
-    model = DPGroupBy(1.0, by="k", keys=KEYS, statistics=statistics, bounds={"day": (LOW, HIGH)})
+    model = DPGroupBy(1.0, by="k", keys=KEYS, statistics=["count", "mean", "median"], bounds={"day": (LOW, HIGH)})
     with pytest.warns(UserWarning, match="have dtype object"):
         model.set_params(random_state=0).fit(rows)
     replays = [replay_release(model, rows, rows.drop(row), random_state=row) for row in range(13)]
