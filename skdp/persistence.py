@@ -156,7 +156,10 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
 
 
 def _write_file(path: Path, content: bytes) -> None:
-    """Write a file; an earlier file, whose release cannot be drawn again, is replaced when the new one is complete."""
+    """Write a file; an existing file is replaced only when the new file is complete.
+
+    The release in an existing file cannot be repeated.
+    """
     if not path.is_file():
         path.write_bytes(content)
         return

@@ -541,7 +541,11 @@ class NoisyCounts:
     def draw_disjoint(
         cls, start: Start, counts: Integers, source: ByteSource
     ) -> tuple[NoisyCounts, float, float]:
-        """Add noise to the counts of `LimitSearch.locate`, of which a record changes one; return these three."""
+        """Add noise to the counts of `LimitSearch.locate`; also return the noisy numbers of two further counts.
+
+        These are the numbers of records beyond 0 and of missing values. Records beyond 0 are subtracted from the cell
+        of 0 before noise is added, so a record changes one count.
+        """
         disjoint, zero = counts.copy(), start.cells.zero
         disjoint[zero] -= counts[-2]
         noisy = start.noise.add_floats(source, disjoint)

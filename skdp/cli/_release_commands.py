@@ -297,7 +297,8 @@ def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
         raise ValueError("--budget-delta requires --budget.")
     if options.budget is not None and options.budget_guess is not None:
         raise ValueError("--budget and --budget-guess exclude each other.")
-    # A ledger is created only with --budget, so that a lost ledger does not start again.
+    # A ledger is created only with a budget, so that an empty ledger does not replace a
+    # lost one.
     is_file = isinstance(options.ledger, Path)
     if not has_budget and is_file and not options.ledger.exists():
         raise ValueError(
@@ -423,7 +424,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
 
 
 def _sample_model(options: argparse.Namespace) -> Path:
-    """Write synthetic rows of the model of --load, whose parameters cannot be changed."""
+    """Write synthetic rows of the model of --load; raise an error for options that only a new fit can use."""
     unused = {action.dest for action in options.parser._actions}
     unused -= {"help", "out", "model", "n_samples", "random_state"}
     _check_unused(options, sorted(unused), "must not be given with --load")

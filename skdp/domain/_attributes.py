@@ -837,7 +837,7 @@ def find_decoder(
 
 
 def find_order(attribute: Categories | Interval, column: object) -> bool | None:
-    """Return whether the output of a column has ordered categories; None for a dtype without categories.
+    """Find the order of the output categories of a column: True, False, or None for a dtype without categories.
 
     **Privacy.** The categories of the dtype of a column are private, unless they are
     ordered, which declares them.

@@ -268,6 +268,7 @@ def are_date_codes(values: Sequence[Any]) -> bool:
     """
     texts = [f"{value:.15g}" for value in values]
     size = len(texts[0])
+    # Years of most records. With a wider range, more amounts would be taken for dates.
     is_year = "1900" <= texts[0] <= texts[-1] < "2100"
     if not is_year or any(len(t) != size or not t.isdecimal() for t in texts):
         return False

@@ -404,7 +404,8 @@ def _compare_operands(
         raise ValueError(f"a comparison requires == or !=, as {family} have no order.")
     if family == _TEXT and not set(left.texts) & set(right.texts):
         raise ValueError(
-            "a comparison must be with a declared value, got another value."
+            "a comparison of text must be with a declared value, or of two columns with a "
+            "common value, got neither."
         )
     # NumPy compares None equal to None, and NaN unequal to NaN.
     is_true = comparison(left.data, right.data)

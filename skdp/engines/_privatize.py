@@ -56,8 +56,9 @@ def count_batch_rows(n_columns: int) -> int:
 
     It depends on nothing else, because random bits depend on the first row of each batch.
     """
-    # A batch has at most 2**20 values, which are some megabytes for all protocols, and a
-    # multiple of 4096 rows.
+    # A batch has at most 2**18 rows and about 2**20 values, which are some megabytes for
+    # all protocols, rounded down to a multiple of 4096 rows. With more than 256 columns, it
+    # has 4096 rows, and more values.
     block_rows = 1 << 12
     return max(1, (1 << 20) // max(n_columns, 4) // block_rows) * block_rows
 

@@ -325,7 +325,8 @@ def _hash_values(names: Sequence[str], draws: Draws) -> Hashes:
     joint = np.zeros(len(next(iter(draws.values()))), np.uint64)
     for name in names:
         hashes = hash_column(select_column(draws, name))
-        # The product with an odd number makes the hash depend on the order of the columns.
+        # 2**64 divided by the golden ratio. Without a factor, draws with exchanged values
+        # would have equal hashes.
         joint = joint * np.uint64(0x9E3779B97F4A7C15) + hashes
     return joint
 

@@ -151,6 +151,7 @@ def format_label(value: object) -> str:
         return "missing"
     # pandas converts declared integers beside missing values to floats.
     text = f"{value:.15g}" if isinstance(value, float) else str(value)
+    # Longer labels would take more than half of the width of a figure.
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 

@@ -59,7 +59,7 @@ class ProtocolJson:
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         # The JSON has all parameters of the transformer except secret keys, and is
-        # written at the first use. `_is_named` is True if the columns have names.
+        # written at the first use. `_is_named` is True if `fit` stored `feature_names_in_`.
         self._name = type(transformer).__name__
         self._is_named = hasattr(transformer, "feature_names_in_")
         self._is_seeded = transformer.random_state is not None
@@ -265,8 +265,9 @@ def _fit_declared(
 ) -> None:
     """Fit a transformer to a row of declared values, because no data are available.
 
-    `is_named` is False if the transformer was fitted on an array, and `is_seeded` is True
-    if it had a seed.
+    `is_named` is False if the stored transformer has no `feature_names_in_`: it was fitted
+    on an array, or on columns whose names are not all strings. `is_seeded` is True if its
+    reports were not secure.
     """
     _check_n_values(getattr(transformer, "categories", ()))
     row: Any = transformer._declared_row(columns)[columns]

@@ -278,7 +278,7 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
     def _read_records(
         self, X: TableLike, person: ColumnLike
     ) -> tuple[Table, list[bytes]]:
-        """Check the true values and the ids of persons of a release."""
+        """Read the true values and the ids of persons; warn if X has a named index level or may contain reports."""
         table = self._read(X)
         check_index_levels(X, self.protocol_.columns)
         warn_of_levels(X)

@@ -153,8 +153,8 @@ def _convert_counts(values: ColumnLike, name: str) -> Floats:
         # NumPy would convert "3" and True to numbers.
         if isinstance(cell, bool) or not isinstance(cell, Real):
             raise ValueError(
-                f"`{name}` must be numeric, a number or 1-D array-like, got "
-                f"{type(values).__name__}."
+                f"`{name}` must contain only numbers, got a value of type "
+                f"{type(cell).__name__}."
             )
     numbers = np.where(is_absent, np.nan, cells).astype(np.float64)
     if not np.isfinite(numbers).all():

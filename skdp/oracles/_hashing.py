@@ -211,7 +211,8 @@ class LocalHashing(FrequencyOracle):
         return self._bucket_oracle.worst_ratio
 
     def shuffle_pair(self) -> ReportPair:
-        # Compare the distributions of a report under two different values.
+        # For amplification by shuffling: the distributions of a report under two different
+        # values.
         # Two values have the same bucket with the collision probability, which is equal
         # for all pairs, and otherwise different buckets. The counts are buckets of the
         # first value only, of the second value only, of both, and of neither.

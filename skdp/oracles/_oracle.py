@@ -413,7 +413,7 @@ class FrequencyOracle(LocalMechanism):
         return list(labels if self.has_bits else self.field_names)
 
     def read(self, block: NDArray[Any]) -> NDArray[Any]:
-        """Check the columns of stored reports, and return them as reports.
+        """Check stored reports, and convert them to the shape that `tally` requires.
 
         Parameters
         ----------
@@ -428,7 +428,7 @@ class FrequencyOracle(LocalMechanism):
         Raises
         ------
         ValueError
-            If the shape is wrong, or a number is not one that `report` can return.
+            If the shape is wrong, or a number cannot be an output of `report`.
         """
         block = np.asarray(block)
         width = self.width

@@ -79,9 +79,9 @@ class DaskTable(LargeTable):
     def write(self, release: Release, path: PathType) -> None:
         """Draw the reports of all partitions in their tasks, and store them as Parquet."""
         # The tasks write reports to files, because a cluster recomputes the partitions
-        # of a lost worker that are in memory. Their rows may be in another order, so that
-        # records would be reported a second time. The number of a partition does not
-        # change, so that its random bits are derived from it.
+        # of a lost worker that are in memory. Their rows may then be in another order, so
+        # records would get a second report. Random bits are derived from the number of the
+        # partition, because it does not change.
         reports = self._frame[release.columns].map_partitions(
             _draw_partition, release, meta=release.empty_reports, enforce_metadata=False
         )

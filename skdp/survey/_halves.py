@@ -31,7 +31,7 @@ GROUP = "half"
 class PerHalf(MetaEstimatorMixin, TransformerMixin, PrivateEstimator):
     """Privatize two random halves of the records with different epsilons.
 
-    The proportion of non-compliant respondents, such as those who always report "no", can
+    The proportion of non-compliant respondents, such as respondents who always report "no", can
     then be estimated together with the frequencies [1]_. Their reports have the same
     distribution in both halves, and all other reports have the distributions that the two
     epsilons imply.

@@ -459,7 +459,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     ) -> Any:
         """Replace the private columns of a table by draws of a model, given the public columns and their codes.
 
-        Rows that violate a constraint of the domain are drawn again.
+        The private values of rows that violate a constraint of the domain are resampled.
         """
         names = self.guarantee_.scope
         rng = make_generator(self.random_state, "transform", self._calls.advance())

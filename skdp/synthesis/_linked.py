@@ -126,7 +126,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         (noise of at most 0.1).
     constraint_quality_ : DataFrame
         For each table of events and constraint of `domain`, the proportion of draws of the model that are
-        ``forbidden``: of events, or of people if it limits their number of events. These are drawn again, so values
+        ``forbidden``: of events, or of people if it limits their number of events. These are resampled, so values
         that a constraint names may be too rare if it forbids many draws.
 
     See Also
@@ -479,7 +479,7 @@ class DPLinkedSynthesizer(CentralEstimator):
 
     @property
     def constraint_quality_(self) -> pd.DataFrame:
-        """Proportion of draws of the models that each constraint forbids, before they are drawn again."""
+        """Proportion of draws of the models that each constraint forbids, before they are resampled."""
         check_is_fitted(self)
         people = get_fitted(self.people_)
         tables = {}

@@ -94,6 +94,7 @@ def test_constraints_select_the_expected_rows(make_frame):
         ("(a > 1) > b", "two operands of one type, got truth values and numbers"),
         ("sex > 'male'", "requires == or !=, as text have no order"),
         ("sex == 'mal'", "must be with a declared value"),
+        ("sex == size", "or of two columns with a common value, got neither"),
         ("sex == 1", "got text and numbers"),
         ("start > '2020-01-01'", "got dates and text"),
         ("start + end > start", "arithmetic requires two numbers"),

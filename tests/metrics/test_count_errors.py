@@ -59,12 +59,12 @@ def test_all_missing_labels_are_equal(dtype, missing):
         (pd.Series([1, 1], index=["a", "a"]), pd.Series([1, 1], index=["a", "a"]), "distinct labels"),
         ([1, 2], [1], r"same shape, got \(2,\) and \(1,\). Count the true values by Domain.value_counts"),
         ([[1, 2]], [[1, 2]], "1-D"),
-        ([True, False], [1, 2], "`true` must be numeric"),
+        ([True, False], [1, 2], "`true` must contain only numbers, got a value of type bool"),
         ([1, float("nan")], [1, 2], "`true` must be finite"),
         ([1, 2], [1, math.inf], "`estimate` must be finite, got a missing or infinite"),
-        (["1", "2"], [1, 2], "`true` must be numeric"),
-        ([1, 2], np.array(["1", 2], dtype=object), "`estimate` must be numeric"),
-        ({"a": 1}, [1], "got dict"),
+        ([3, "4"], [1, 2], "`true` must contain only numbers, got a value of type str"),
+        ([1, 2], np.array(["1", 2], dtype=object), "`estimate` must contain only numbers"),
+        ({"a": 1}, [1], "got a value of type dict"),
     ],
 )
 def test_counts_that_cannot_be_compared_raise_an_error(true, estimate, message):

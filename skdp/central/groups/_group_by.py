@@ -99,8 +99,8 @@ LINEAR_STATISTICS = {"mean", "sum"}  # do not read the sums of squares
 MEDIAN = "median"
 COUNT = "count"
 
-# Of the budget, beside sums. The errors of many quantiles grow by at most a ninth, and those of
-# sums decrease by up to nine tenths.
+# Largest fraction of the budget for quantiles if counts or sums are released, too. The errors of
+# many quantiles grow by at most a ninth, and the errors of sums decrease by up to nine tenths.
 MAX_QUANTILES_PART = Fraction(9, 10)
 
 # Number of groups in the choice of limits. Few, because a tail may be in few groups: with 4, the
@@ -122,8 +122,8 @@ class GroupNumbers:
     # The columns that are measured, and their bounds.
     names: Sequence[Any]
     bounds: Floats
-    # The declared groups, or the keys that occur, and the count in units that those which are
-    # found reach.
+    # The declared groups, or the keys that occur; and the smallest noisy count of a key that is
+    # found, in multiples of `unit` (0 for declared groups).
     groups: Domain
     occurring: OccurringKeys | None
     reach: int
@@ -558,7 +558,7 @@ class DPGroupBy(WeightedStatistic):
         return rows.select(measured)
 
     def _result_names(self, measured: Sequence[Any]) -> list[Any]:
-        """Return the names of the columns of `to_frame`, without the keys, and of the quality letters."""
+        """List the columns that `to_frame` and `grade_estimates` may add to the keys; all names must differ."""
         names = [COUNT] if COUNT in self._statistics else []
         for column in measured:
             for statistic in [*self._sum_statistics, *self._probabilities]:

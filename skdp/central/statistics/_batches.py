@@ -325,9 +325,9 @@ def read_private_rows(
 
 
 def without_column(sample: TableLike, name: object, parameter: str) -> tuple[Any, Any]:
-    """Split a table, or a sample of a large table, into the features and the column `name`, such as the target.
+    """Split a table, or the template (without rows) of a large table, into the features and one column.
 
-    `parameter` is the name of the parameter that names the column, for errors.
+    `name` is the name of this column, such as the target. `parameter` is the parameter that names it, for errors.
     """
     if not isinstance(name, str):
         raise TypeError(

@@ -643,8 +643,8 @@ class CategoryField(OracleField):
         return self.oracle.report_again(reports, source)
 
     def permanent_parts(self) -> list[bytes]:
-        # Bytes that select the random bits of permanent reports: the oracle and the
-        # declared values.
+        # Context of permanent reports: the oracle, and the columns with their declared
+        # values. Fields with different contexts share no random bits.
         parameters = repr(sorted(self.oracle.permanent.parameters().items())).encode()
         # The parameters of the noise that `report_again` adds are excluded, because the
         # permanent reports do not depend on it.

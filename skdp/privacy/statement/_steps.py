@@ -230,7 +230,7 @@ def planned_guarantee(estimator: object) -> PrivacyGuarantee | None:
 def fitted_names(estimator: Any) -> tuple[Any, ...] | None:
     """Return the names of the columns that an estimator was fitted on; None if it is not fitted.
 
-    A design has the column of its answers.
+    For a randomized-response design, this is the column of its answers.
     """
     if hasattr(estimator, "feature_names_in_"):
         return tuple(estimator.feature_names_in_)
@@ -240,7 +240,8 @@ def fitted_names(estimator: Any) -> tuple[Any, ...] | None:
     if n_features is None:
         return None
     # scikit-learn stores names only if they are strings. The scope of a guarantee for all
-    # columns has names of any type, and may end with the name of the target.
+    # columns has names of any type, and may end with the name of the target. Under
+    # "replace_values", the scope has only the protected columns, so it is not used.
     guarantee = getattr(estimator, "guarantee_", None)
     scope = getattr(guarantee, "scope", ())
     protects_values = getattr(guarantee, "relation", "") == "replace_values"

@@ -133,7 +133,7 @@ class FittedTable:
             return wrong if given is None else wrong | given.find_outside(drawn)
 
         def draw_given(indices: Indices) -> DrawnRows:
-            """Draw rows within the ranges of conditions, before numbers are drawn again for constraints."""
+            """Draw rows within the ranges of conditions, before numbers are resampled for constraints."""
             if given is None or not given.ranges:
                 return draw(indices)
             return draw_valid(

@@ -24,7 +24,7 @@ from skdp.tables import (
 )
 
 MAX_ROUNDS = 200
-"""Largest number of times that rows which violate a constraint are drawn again."""
+"""Largest number of times that rows which violate a constraint are resampled."""
 
 MAX_NUMBER_ROUNDS = 20
 """Largest number of these times for numbers within bins alone, which keep the frequencies of values and bins."""

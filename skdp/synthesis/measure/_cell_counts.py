@@ -245,7 +245,8 @@ class NumberCounts:
         """Return the estimated counts of the bins in the tails (NaN for other bins), and the distributions within bins.
 
         Both are by index of the column. `marginals` are all noisy marginals, among them counts of bins. A bin is in a
-        tail if its cells are beyond the last count that clearly exceeds the noise, and its own count does not.
+        tail if all its cells are in the tails that `estimate_proportions` fits, and its own count is below
+        `CLEAR_BIN_STD_ERRORS` standard errors.
         """
         tails = {}
         shapes = {}

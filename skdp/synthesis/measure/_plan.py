@@ -226,9 +226,10 @@ def make_plan(
 def structure_of(
     domain: Domain, max_cells: int, given: frozenset[int] = frozenset()
 ) -> Structure:
-    """Return the sizes of the columns of a domain, and the cells that its constraints exclude.
+    """Make the structure of a model: the sizes of the columns of a domain, and the cells that constraints exclude.
 
-    All other columns are drawn given the columns `given`.
+    Constraints that require tables of more than `max_cells` cells, or that read a single number or numbers without
+    bins, exclude no cell. If `given` is not empty, all other columns are drawn given these columns.
     """
     return Structure(domain.sizes, find_masks(domain, max_cells, given), given)
 

