@@ -21,7 +21,7 @@ from skdp import Interval, RandomizedResponseEncoder
 from skdp.evaluation import attribute_inference
 from skdp.local import LocalHashingEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
-from tests.conftest import few_kinds, often, quick_first
+from tests.conftest import often, quick_first
 
 N = 600
 ILLNESS = {"illness": ["none", "common", "rare"]}
@@ -52,22 +52,6 @@ def test_report_alone_has_the_accuracy_of_the_channel():
     assert result.accuracy_without_report == result.baseline == prior.max()
     assert result.accuracy <= result.bayes_bound + 2 * result.std_error
     assert result.std_error == pytest.approx(math.sqrt(result.accuracy * (1 - result.accuracy) / 20_000))
-
-
-@pytest.mark.long
-@few_kinds
-@pytest.mark.usefixtures("few_trees")
-def test_all_dataframes_give_equal_results(make_frame):
-    rng = np.random.default_rng(0)
-    title = [*rng.choice(["Ms", "Mr", None], N)]
-    shoe = [None if gap else size for size, gap in zip(rng.normal(40, 3, N), rng.random(N) < 0.1, strict=True)]
-    data = {"title": title, "shoe": shoe, "fit": [*map(bool, rng.random(N) < 0.5)]}
-    truth = [{"Ms": "F", "Mr": "M", None: "F"}[name] for name in title]
-    result = attribute_inference(make_frame(data), truth, random_state=0)
-    assert result.accuracy == 1.0
-    assert np.isnan([result.bayes_bound, result.accuracy_without_report]).all()
-    without = make_frame({name: column for name, column in data.items() if name != "title"})
-    assert attribute_inference(without, truth, random_state=0).accuracy < 0.75
 
 
 def test_released_column_is_used_and_not_part_of_the_bound(sex):

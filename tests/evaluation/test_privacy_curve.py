@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from imblearn.pipeline import make_pipeline as make_imblearn_pipeline
 from scipy import stats
@@ -115,13 +114,6 @@ class TestScores:
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[1.0])
         with pytest.warns(skdp.WeakGuaranteeWarning, match="epsilon=30 gives weak protection"):
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[30.0])
-
-    @pytest.mark.long
-    def test_all_dataframes_are_accepted(self):
-        X, y = table()
-        expected = curve(epsilons=[0.5])
-        for make, target in ((pl.DataFrame, pl.Series(y)), (pd.DataFrame, pd.Series(y, index=np.arange(480, 240, -1)))):
-            pd.testing.assert_frame_equal(curve(data=(make(X.to_dict("list")), target), epsilons=[0.5]), expected)
 
     @pytest.mark.long
     def test_two_processes_equal_one_process(self):

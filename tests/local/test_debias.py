@@ -10,7 +10,6 @@ import pytest
 
 import skdp
 from skdp.oracles import LocalHashing
-from skdp.survey import ReportDesign
 from skdp.tables import wrap_table
 from tests.conftest import diagonal
 from tests.local.transformers import ENCODERS
@@ -156,14 +155,3 @@ def test_reports_without_unbiased_values_raise_an_error():
     words = rappor.fit_transform(pd.DataFrame({"word": ["a", "b"]}))
     with pytest.raises(ValueError, match="no unbiased value for each record"):
         rappor.debias(words)
-
-
-def test_values_of_a_report_design_are_unbiased():
-    channel = [[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]]
-    design = ReportDesign("smokes", channel, values=["no", "yes"], reports=["a", "b", "c"])
-    reports = pd.DataFrame({"smokes": ["a", "b", "c"]}, index=[4, 5, 6])
-    values = design.debias(reports)
-    assert list(values.columns) == ["smokes_no", "smokes_yes"]
-    assert list(values.index) == [4, 5, 6]
-    np.testing.assert_allclose(np.array(channel) @ values, np.eye(2), atol=1e-12)
-    np.testing.assert_allclose(design.debias(pl.from_pandas(reports))["smokes_yes"], values["smokes_yes"])

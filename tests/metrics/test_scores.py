@@ -247,12 +247,8 @@ SETTINGS = {
 }
 
 
-# The first one is quick.
-CASES = [("skewed", 0.05)]
-CASES += [case for case in product(SETTINGS, [0.3, 0.05]) if case not in CASES]
-
-
-@pytest.mark.parametrize(("setting", "prevalence"), quick_first(1, CASES))
+@pytest.mark.long
+@pytest.mark.parametrize(("setting", "prevalence"), list(product(SETTINGS, [0.3, 0.05])))
 def test_intervals_cover_the_population(setting, prevalence):
     """Fewer of 20 samples are covered with probability 1e-6 at a coverage of 0.93; seeds are fixed."""
     population = draw_rows(40_000, 5, prevalence)

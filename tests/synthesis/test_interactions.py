@@ -94,17 +94,6 @@ def test_second_scores_expect_the_error_of_sampled_rows():
         assert score == pytest.approx(scores.chance[clique], rel=0.1)
 
 
-@pytest.mark.long
-def test_rule_over_unordered_columns_is_kept():
-    synthesizer = fit(make_majority(), CODE_DOMAIN)
-    assert ("a", "c", "e", "label") in synthesizer.selected_cliques_
-
-    def rule(rows):
-        return (rows[["a", "c", "e"]] == 1).sum(axis=1) % 2
-
-    assert measure_accuracy(synthesizer, rule) > 0.9
-
-
 @pytest.mark.parametrize(("target", "delta"), quick_first(1, [(None, 1e-6), ("label", 0.0), ("label", 1e-6)]))
 def test_rule_of_a_small_table_is_kept(target, delta):
     synthesizer = fit(make_sign(2_500, seed=1), epsilon=1.0, delta=delta, target=target)

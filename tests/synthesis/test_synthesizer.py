@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import chi2
 
 from skdp import DPMarginalSynthesizer, Interval
-from tests.conftest import counted_draws, often
+from tests.conftest import counted_draws
 
 FALSE_ALARM = 1e-6
 N = 1500
@@ -54,14 +54,6 @@ def whole(synthesizer):
     return total
 
 
-N_FITS = 25
-
-
-@pytest.fixture(scope="module", params=often([0, 1e-9], [1e-9]))
-def many_fits(request):
-    return [fit_model(random_state=seed, delta=request.param) for seed in range(N_FITS)]
-
-
 class TestSample:
     def test_number_of_rows_equals_its_estimate(self, synthesizer):
         assert len(synthesizer.sample()) == round(synthesizer.n_rows_)
@@ -100,11 +92,6 @@ class TestEstimates:
     def test_unknown_marginals_raise_an_error(self, synthesizer, names):
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
-
-    @pytest.mark.long
-    def test_standard_error_of_the_number_of_rows_is_correct(self, many_fits):
-        errors = np.array([(fit.n_rows_ - N) / fit.n_rows_std_error_ for fit in many_fits])
-        assert np.mean(errors**2) == pytest.approx(1, abs=5 * math.sqrt(5 / N_FITS))
 
 
 class TestQueries:
