@@ -318,3 +318,12 @@ def test_intervals_of_gaussian_releases_are_normal(level):
     found = compare_groups(*releases, confidence_level=level).loc["count"].iloc[0]
     assert found["upper"] - found["change"] == pytest.approx(norm.isf((1 - level) / 2) * found["std_error"])
     assert found["p_value"] == pytest.approx(2 * norm.sf(abs(found["change"]) / found["std_error"]))
+
+
+def test_ratio_is_bounded_where_its_difference_is_the_margin_of_both_errors():
+    model = DPGroupBy(Mu(900, 1e-6), by="g", keys={"g": ["a", "b"]}, statistics="count", random_state=0)
+    before, after = (clone(model).fit(pd.DataFrame({"g": ["a", "b"] * n})) for n in (100, 400))
+    found = compare_groups(before, after, ratio=True).loc["count"]
+    for bound in ("lower", "upper"):
+        ratio = found[bound].to_numpy()
+        np.testing.assert_allclose((400 - 100 * ratio) ** 2, 1.96**2 * (400 + 100 * ratio**2), rtol=1e-3)

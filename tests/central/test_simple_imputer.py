@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPSimpleImputer, Interval, discover_domain
+from skdp.testing import replay_release
 from tests.errors import refusal
 
 NUMERIC = ["mean", "median"]
@@ -200,3 +201,11 @@ def test_declared_whole_numbers_beside_an_open_end_have_whole_medians():
     assert imputer.fit(X).statistics_[0] == 2
     with pytest.raises(ValueError, match="'a' contains a number with more decimals than its `bounds` declare"):
         imputer.fit(X + 0.5)
+
+
+def test_most_frequent_values_of_all_columns_cost_the_budget_together():
+    table = pd.DataFrame({"a": [0, 1, 1], "b": [0, 0, 1]})
+    release = DPSimpleImputer(strategy="most_frequent", categories={"a": [0, 1], "b": [0, 1]})
+    replay = replay_release(release, table, table[:-1])
+    assert replay.passed, replay.findings
+    assert replay.epsilon == pytest.approx(1)

@@ -64,7 +64,9 @@ def test_reports_are_piped(folder, run):
     assert "epsilon = 3" in errors
     status, estimates, _ = run("estimate", "-", "--protocol", "protocol.json", "--out", "-", given=reports)
     assert status == 0
-    assert pd.read_csv(io.BytesIO(estimates))["count"].sum() == pytest.approx(60)
+    found = pd.read_csv(io.BytesIO(estimates))
+    assert found.columns.tolist() == ["sex", "count", "std_error", "lower", "upper"]
+    assert found["count"].sum() == pytest.approx(60)
     assert b"std_error" in run("estimate", "-", "--protocol", "protocol.json", given=reports)[1]
     (folder / "sent.csv").write_bytes(reports)
     tally = run("tally", "sent.csv", "--protocol", "protocol.json", "--out", "-")[1]
