@@ -200,6 +200,7 @@ class TestCurves:
         stored = pd.read_csv(io.StringIO(pd.concat(studies).to_csv(index=False)))
         assert len(list_segments(PrivacyCurveDisplay.from_curve(stored).ax_[0])) == 5
 
+    @pytest.mark.long
     def test_long_title_is_inside_the_figure(self):
         figure = PrivacyCurveDisplay.from_curve(
             CURVE[CURVE["metric"] == "m"].assign(metric="statistical_parity_difference [race=Other people]")

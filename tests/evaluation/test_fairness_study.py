@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.evaluation import compare_to_baseline, fairness_study
-from tests.conftest import often
+from tests.conftest import quick_first
 
 RNG = np.random.default_rng(7)
 N = 600
@@ -89,7 +89,7 @@ ENCODERS = {
 }
 
 
-@pytest.mark.parametrize("name", often(ENCODERS, ["response", "sample"]))
+@pytest.mark.parametrize("name", quick_first(1, list(ENCODERS)))
 def test_all_encoders_at_large_epsilon_equal_the_model_without_privacy(name):
     """With a large epsilon, reports are true values."""
     encoder = clone(ENCODERS[name]).set_params(categories={name: DOMAIN[name] for name in ("sex", "job")})

@@ -64,7 +64,7 @@ class TestTables:
 
 
 def test_column_names_may_be_numbers(people, tmp_path, no_figures, few_trees):
-    people = people[:300].set_axis([0, 1, 2], axis="columns")
+    people = people[:200].set_axis([0, 1, 2], axis="columns")
     options = {"target": 2, "sensitive_features": 0, "privileged": "a", "epsilons": [1.0], "random_state": 0}
     page = study_report(people, Domain({0: ["a", "b"]}), tmp_path, **options)
     assert "columns not protected: 1<" in page.read_text(encoding="utf-8")

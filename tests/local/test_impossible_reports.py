@@ -15,7 +15,7 @@ from skdp.engines import estimate_file, privatize, tally
 from skdp.metrics import debiased_fairness
 from skdp.oracles import SubsetSelection
 from skdp.survey import ReportLogisticRegression
-from tests.conftest import diagonal
+from tests.conftest import diagonal, often
 
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(number) for number in range(366)]
 COLUMNS = {
@@ -43,7 +43,7 @@ def make_encoder(name, strategy="split"):
     return encoder.fit(pd.DataFrame(table)), table
 
 
-@pytest.mark.parametrize(("library", "name"), diagonal(LIBRARIES, COLUMNS))
+@pytest.mark.parametrize(("library", "name"), diagonal(LIBRARIES, often(COLUMNS, ["short", "uneven", "day", "gaps"])))
 def test_values_other_than_midpoints_raise_an_error(name, library):
     for strategy in ("split", "joint", "sample"):
         encoder, columns = make_encoder(name, strategy)

@@ -133,8 +133,7 @@ def exact_variance(encoder, column, label):
     return float(true @ (channel @ added**2 - (channel @ added) ** 2))
 
 
-@pytest.mark.parametrize("name", FROM_TALLIES)
-@pytest.mark.parametrize("column", VALUES)
+@pytest.mark.parametrize(("name", "column"), diagonal(FROM_TALLIES, VALUES))
 def test_closed_form_of_the_variance_equals_enumeration(name, column, monkeypatch):
     encoder = KINDS[name].fit(PEOPLE)
     true = PEOPLE.value_counts(list(VALUES)).reindex(encoder.protocol_.domain.cells()).fillna(0).to_numpy()

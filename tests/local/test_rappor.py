@@ -213,7 +213,7 @@ def test_standard_errors_contain_the_errors_of_cohorts():
     """At this epsilon, nearly all of the error is the random choice of the cohorts."""
     words = pd.DataFrame({"x": ["a"] * 300 + ["b"] * 100})
     counts, errors = [], []
-    for seed in range(30):
+    for seed in range(20):
         encoder = RapporEncoder(9.0, n_bits=4, n_hashes=1, n_cohorts=2, random_state=seed)
         table = encoder.decode(encoder.fit_transform(words), ["a", "b"])
         counts.append(table["count"])

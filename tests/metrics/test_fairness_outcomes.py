@@ -58,6 +58,7 @@ def test_class_that_is_never_true_is_undefined_once():
     assert "true_positive_rate" in set(undefined["metric"])
 
 
+@pytest.mark.long
 def test_display_has_panels_of_each_class():
     pytest.importorskip("matplotlib")
     classes = FairnessDisplay.from_reports({"model": fairness_report(CLASS, PREDICTED, GROUP)})

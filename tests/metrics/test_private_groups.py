@@ -170,7 +170,7 @@ def test_threshold_optimizer_equalizes_the_odds_of_true_groups(make):
 def test_threshold_optimizer_without_noise_equals_known_groups():
     from fairlearn.postprocessing import ThresholdOptimizer
 
-    people, X, true, _ = table(2_000)
+    people, X, true, _ = table(1_000)
     scores = X["score"].round(0)
     encoder, reports = encode(RandomizedResponseEncoder, people, CERTAIN, strategy="joint")
     own = private_threshold_optimizer(true, scores, reports, encoder, positive_label=1)

@@ -17,7 +17,7 @@ from skdp.synthesis.model import Covariance
 from skdp.synthesis.private._number_cells import cut_domain
 from skdp.testing import replay_release
 from tests.cli.commands import draft_frame
-from tests.conftest import diagonal, quick_first
+from tests.conftest import diagonal, often, quick_first
 from tests.synthesis.bounds import bounds_only
 from tests.testing.central_releases import fit_model as with_persons
 
@@ -104,7 +104,7 @@ def frequent_numbers(name, n=2_000):
     return table, {"x": declared, "y": [0, 1]}
 
 
-@pytest.mark.parametrize("name", FREQUENT)
+@pytest.mark.parametrize("name", often(FREQUENT, ["float32", "cents", "days"]))
 def test_frequent_numbers_are_drawn_exactly(name):
     """Numbers were drawn evenly from cells of a 128th of the bounds, in which a few numbers had all records."""
     table, domain = frequent_numbers(name)
