@@ -367,7 +367,7 @@ def propagate_cells(
     possible = call(*corners / corners.sum(axis=0))
     estimate = Estimate(
         value,
-        np.where(np.isnan(value), np.nan, np.sqrt(np.diag(covariance))),
+        np.where(np.isfinite(value), np.sqrt(np.diag(covariance)), np.nan),
         np.fmax(value - np.sqrt((low**2).sum(axis=0)), possible.min(axis=0)),
         np.fmin(value + np.sqrt((high**2).sum(axis=0)), possible.max(axis=0)),
     )

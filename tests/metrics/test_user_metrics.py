@@ -96,6 +96,16 @@ def test_function_without_rows_to_divide_by_is_undefined():
     assert rates.loc[rates["value"].isna(), "std_error"].tolist() == [0.5, 0.5]
 
 
+def test_infinite_value_has_no_standard_error():
+    rows = pd.DataFrame({"g": list("aaabbb"), "y": [1, 0, 0, 1, 1, 0], "p": [1, 1, 0, 1, 1, 0]})
+    with pytest.warns(UserWarning, match="Undefined metrics: odds, odds_difference"):
+        table = report("rows", rows, metrics={"odds_difference": lambda tp, fp, fn, tn: tp / fp})
+    assert value_of(table, "odds", "unprivileged") == np.inf
+    errors = table.set_index(["metric", "group"]).loc["odds", "std_error"]
+    assert errors["privileged"] > 0
+    assert np.isnan(errors["unprivileged"])
+
+
 @pytest.mark.parametrize(
     ("metrics", "error", "message"),
     [
