@@ -20,25 +20,25 @@ X = pd.DataFrame({"a": rng.uniform(-1, 1, N), "b": rng.exponential(size=N), "c":
 EFFECT = 3 * np.abs(X["a"]) + X["b"].clip(upper=3) + X["c"].map({"x": 0.0, "y": 1.0, "z": -1.0})
 CLASS = (rng.random(N) < 1 / (1 + np.exp(2.5 - EFFECT))).astype(int).to_numpy()
 NUMBER = (EFFECT + rng.normal(0, 0.5, N)).to_numpy()
-MUCH = Mu(30, delta=1e-6)
+MUCH, SOME = Mu(30, delta=1e-6), Mu(2, delta=1e-6)
 DECLARED = {"bounds": {"a": (-1, 1), "b": (0, 50)}, "categories": {"c": ["x", "y", "z"]}, "random_state": 0}
 
 
-def classifier(epsilon=MUCH, **more):
+def classifier(epsilon=SOME, **more):
     return DPAdditiveClassifier(epsilon, **DECLARED | {"classes": [0, 1]} | more)
 
 
-def regressor(epsilon=MUCH, **more):
+def regressor(epsilon=SOME, **more):
     return DPAdditiveRegressor(epsilon, **DECLARED | {"target_bounds": (-3, 10)} | more)
 
 
 def test_model_with_little_noise_is_additive():
-    model = classifier().fit(X, CLASS)
+    model = classifier(MUCH).fit(X, CLASS)
     true = 1 / (1 + np.exp(2.5 - EFFECT))
     assert log_loss(CLASS, model.predict_proba(X)) < 1.02 * log_loss(CLASS, true)
     logits = model.decision_function(X) - EFFECT + 2.5
     assert np.sqrt(np.mean(logits**2)) < 0.3
-    assert r2_score(NUMBER, regressor().fit(X, NUMBER).predict(X)) > 0.88
+    assert r2_score(NUMBER, regressor(MUCH).fit(X, NUMBER).predict(X)) > 0.88
     assert model.shape_("c").values.round(1).tolist() == pytest.approx([0.0, 1.0, -1.0], abs=0.3)
 
 
@@ -98,7 +98,7 @@ def test_classes_that_a_column_separates_have_the_limit():
 def test_fits_of_few_rows_are_about_as_good_as_a_constant():
     """The constant had only its first measurement, with an error of half of the width of the target."""
     scores = []
-    for seed in range(8):
+    for seed in range(6):
         random = np.random.default_rng(seed)
         table = random.normal(size=(250, 8))
         target = 0.3 * random.normal(size=250) + 0.2 * table[:, 0]
@@ -221,7 +221,7 @@ def test_missing_numbers_have_a_bin():
 def test_errors_of_two_values_are_inverse_to_their_counts():
     """The mean of a function over all rows is 0, so the values at "x" and "y" have the same error up to a factor."""
     table = X.assign(c=np.where(rng.random(N) < 0.8, "x", "y"))
-    shape = regressor(categories={"c": ["x", "y"]}).fit(table, NUMBER).shape_("c")
+    shape = regressor(MUCH, categories={"c": ["x", "y"]}).fit(table, NUMBER).shape_("c")
     assert shape.std_error[0] * shape.counts[0] == pytest.approx(shape.std_error[1] * shape.counts[1])
 
 
@@ -229,13 +229,13 @@ def test_errors_contain_the_noise_of_the_counts_that_center_a_function():
     rows = pd.DataFrame({"c": np.resize(["a", "b", "b", "b"], 2_000)})
     target = np.where(rows["c"] == "a", -0.9, 0.9)
     errors = []
-    for seed in range(25):
+    for seed in range(12):
         model = DPAdditiveRegressor(1.0, categories={"c": ["a", "b"]}, target_bounds=(-1, 1), random_state=seed)
         shape = model.fit(rows, target).shape_("c")
         errors.append((shape.values - [-1.35, 0.45]) / shape.std_error)
     squares = np.mean(np.square(errors), axis=0)
-    # Chi-squared with 25 degrees of freedom: 3.4e-7 on each side.
-    assert ((squares > 0.153) & (squares < 3.08)).all(), squares
+    # Chi-squared with 12 degrees of freedom: 3.4e-7 on each side.
+    assert ((squares > 0.0432) & (squares < 4.46)).all(), squares
 
 
 @pytest.mark.filterwarnings("ignore:The noise exceeds the numbers of residuals:UserWarning")
@@ -333,7 +333,7 @@ def test_functions_with_a_direction_are_monotone(make):
 
 def test_monotone_functions_have_smaller_errors_and_the_coverage_of_free_ones():
     squares, inside = [], []
-    for seed in range(6):
+    for seed in range(4):
         random = np.random.default_rng(seed)
         table = pd.DataFrame(random.uniform(-1, 1, (2_000, 2)), columns=["a", "b"])
         parts = {"a": 1.0 * (table["a"] > 0.3), "b": -table["b"]}
@@ -346,9 +346,9 @@ def test_monotone_functions_have_smaller_errors_and_the_coverage_of_free_ones():
                 errors = shape.values[shape.bins.encode(table[name].to_numpy())] - (part - part.mean())
                 squares.append(np.mean(errors**2))
                 inside.append(bands_hold(shape, table[name], part.to_numpy()).mean())
-    free, monotone = np.reshape(squares, (6, 2, 2)).mean(axis=(0, 2))
+    free, monotone = np.reshape(squares, (4, 2, 2)).mean(axis=(0, 2))
     assert monotone < 0.85 * free
-    free, monotone = np.reshape(inside, (6, 2, 2)).mean(axis=(0, 2))
+    free, monotone = np.reshape(inside, (4, 2, 2)).mean(axis=(0, 2))
     assert monotone > max(free, 0.93)
 
 
@@ -380,7 +380,7 @@ def test_functions_of_rare_classes_stay_small():
     columns = random.normal(size=(5_000, 4))
     target = random.choice(3, 5_000, p=[0.98, 0.01, 0.01])
     losses = []
-    for seed in range(5):
+    for seed in range(3):
         model = DPAdditiveClassifier(0.3, classes=[0, 1, 2], bounds=(-4, 4), random_state=seed)
         losses.append(log_loss(target, model.fit(columns, target).predict_proba(columns)))
     # The log proportions of the classes have a loss of 0.11; one fit in thirty is above 0.2.
@@ -416,7 +416,7 @@ def measure_coverage(n_fits, epsilon):
 
 
 def test_bands_cover_the_function():
-    assert measure_coverage(5, 4.0) > 0.85
+    assert measure_coverage(3, 4.0) > 0.85
 
 
 def test_bands_of_several_classes_cover_the_functions():

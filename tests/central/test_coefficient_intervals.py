@@ -208,7 +208,7 @@ def test_sampling_error_of_a_linear_model_is_the_standard_error_without_privacy(
         X, y = draw_numbers(np.random.default_rng(0), n_rows)
         inputs = np.column_stack([np.ones(n_rows), X])
         inverse = np.linalg.inv(inputs.T @ inputs)
-        residuals = y - inputs @ inverse @ inputs.T @ y
+        residuals = y - inputs @ (inverse @ (inputs.T @ y))
         scores = inputs.T * residuals**2 @ inputs * n_rows / (n_rows - 3)
         wanted = np.sqrt(np.diag(inverse @ scores @ inverse))
         table = model.set_params(random_state=0).fit(X, y).summary()

@@ -163,7 +163,7 @@ ESTIMATORS = [
     skdp.DPLogisticRegression(50.0, bounds=(-10, 10)),
     skdp.DPCategoricalNB(50.0, categories=Interval(-12, 12, bins=24), handle_unknown="ignore"),
     skdp.DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
-    skdp.DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
+    skdp.DPRidge(500.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     skdp.DPSimpleImputer(bounds=AROUND_0),
     skdp.DPSimpleImputer(strategy="most_frequent", categories=Interval(-100, 100, bins=8), handle_unknown="ignore"),
     skdp.DPHistogram(domain=Interval(-100, 100, bins=2), handle_unknown="ignore"),
@@ -173,6 +173,7 @@ ESTIMATORS = [
 OTHERS = [
     skdp.DPAdditiveClassifier(50.0, bounds=(-10, 10)),
     skdp.DPAdditiveRegressor(50.0, bounds=(-10, 10), target_bounds=(-10, 10)),
+    skdp.DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
     skdp.DPMean(bounds=AROUND_0),
     skdp.DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
     skdp.DPGroupBy(by="x0", keys=Interval(-100, 100, bins=2), bounds=AROUND_0, handle_unknown="ignore"),
@@ -212,8 +213,8 @@ def expected_failures(estimator):
     return expected | weighted
 
 
-# Each takes at least 0.3 s, and reads its table as the other classifiers, regressors and transformers do.
-SLOW_ESTIMATORS = skdp.DPLogisticRegression, skdp.DPMarginalSynthesizer
+# Each takes at least 0.2 s, and reads its table as the other classifiers, regressors and transformers do.
+SLOW_ESTIMATORS = skdp.DPLogisticRegression, skdp.DPMarginalSynthesizer, skdp.DPPCA, skdp.DPSimpleImputer
 
 
 @pytest.mark.parametrize(

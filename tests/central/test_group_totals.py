@@ -1,6 +1,5 @@
 """Totals, standard deviations and weighted quantiles of groups: exactness, sums, coverage and replays of neighbors."""
 
-import itertools
 import math
 
 import numpy as np
@@ -120,7 +119,7 @@ def _is_total(found):
 @pytest.mark.parametrize(
     ("seeds", "n_rows", "epsilon", "weighted"),
     diagonal(
-        often([range(6, 9), range(12)], [range(6, 9)]),
+        often([range(6, 8), range(12)], [range(6, 8)]),
         [1, 2],
         [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)],
         [False, True],
@@ -160,7 +159,7 @@ def test_record_with_the_largest_sums_costs_epsilon(epsilon, weighted):
     model = make_groups(epsilon, statistics=["count", "std"], max_weight=2 if weighted else None)
     options = {"sample_weight": "w"} if weighted else {}
     used = []
-    for income, weight in itertools.product([0.0, 300.0, 1000.0, math.nan], [0.5, 2.0] if weighted else [2.0]):
+    for income, weight in [(0.0, 2.0), (300.0, 2.0), (1000.0, 0.5), (1000.0, 2.0), (math.nan, 2.0)]:
         people = make_people(3).assign(income=[500.0, 20.0, income], w=[1.0, 2.0, weight])
         people = people if weighted else people.drop(columns="w")
         replay = replay_release(lambda rows: model.fit(rows, **options), people, people[:-1])

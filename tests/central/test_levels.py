@@ -111,7 +111,7 @@ def test_errors_do_not_depend_on_the_order_of_the_values_or_the_unit_of_weights(
 @pytest.mark.parametrize("method", ["flat", "hierarchical"])
 def test_neighbors_cost_at_most_epsilon(method):
     used = []
-    for seed, city in enumerate([*CITIES, "elsewhere"]):
+    for seed, city in enumerate([*CITIES[::2], "elsewhere"]):
         table = pd.DataFrame({"city": [*CITIES[:2], city]})
         model = histogram(method=method, handle_unknown="ignore")
         replay = replay_release(model, table, table[:-1], random_state=seed)

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge
 from skdp.privacy import Mu
+from tests.conftest import often
 
 rng = np.random.default_rng(0)
 TABLE = pd.DataFrame(rng.normal(size=(2_000, 4)).clip(-3, 3), columns=["a", "b", "c", "d"])
@@ -179,21 +180,22 @@ def test_skewed_residuals_that_the_noise_nearly_hides_do_not_bias_the_intercept(
 
 @pytest.mark.filterwarnings("ignore:The noise is about as large:UserWarning")
 def test_tail_of_residuals_that_single_noisy_counts_hide_is_not_clipped():
-    """By single counts beyond their noise, predictions were too small by 0.21 in place of 0.12 (false alarms: 1e-6)."""
+    """By single counts beyond their noise, predictions were too small by 0.21 in place of 0.12 (false alarms: 1e-3)."""
     errors = []
-    for seed in range(60):
+    for seed in range(40):
         draw = np.random.default_rng(seed)
         X = draw.uniform(0, 1, (2_000, 2))
         y = np.exp(2 * draw.normal(size=2_000)).clip(0, 200)
         model = DPLinearRegression(1.0, bounds=(0, 1), target_bounds=(0, 200), random_state=seed).fit(X, y)
         errors.append(model.predict(X).mean() / y.mean() - 1)
-    assert np.mean(errors) > -0.186
+    assert np.mean(errors) > -0.18
 
 
-def test_noisy_counts_of_large_residuals_do_not_increase_the_noise():
+@pytest.mark.parametrize("n_draws", often([12, 40], [12]))
+def test_noisy_counts_of_large_residuals_do_not_increase_the_noise(n_draws):
     """In one of 40 draws, the noise of all coefficients was 30 times as large."""
     errors = []
-    for seed in range(40):
+    for seed in range(n_draws):
         draw = np.random.default_rng(seed)
         X = draw.uniform(0, 1, (5_000, 2))
         y = 3_000 + X @ [1_000.0, -500.0] + 400 * draw.normal(size=5_000)

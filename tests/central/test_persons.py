@@ -259,7 +259,7 @@ def test_warning_of_excluded_rows_follows_from_noisy_numbers():
 @pytest.mark.parametrize("epsilon", [1.0, skdp.privacy.Rho(0.1, delta=1e-6)])
 def test_person_with_many_rows_costs_at_most_epsilon(epsilon):
     used = []
-    for n_rows in (1, 2, 3, 50):
+    for n_rows in (1, 3, 50):
         visits = pd.DataFrame({"x": 0, "who": [*([9] * n_rows), 1, 1, 1, 2]})
         for removed in (visits[n_rows:], visits[1:]):  # the person, or a row of the person
             replay = replay_release(lambda table: release_exclusions(table, epsilon), visits, removed)

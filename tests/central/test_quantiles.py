@@ -66,7 +66,7 @@ def test_added_record_costs_at_most_epsilon(model, epsilon):
     """Tables of up to 2 other rows, on candidates, between and beyond them, of two columns; nan is missing."""
     used = []
     for n_others in range(3 if epsilon == 1.0 and model is UNEVEN else 2):
-        others = itertools.combinations_with_replacement(VALUES, n_others)
+        others = itertools.combinations_with_replacement(VALUES[::2], n_others)
         for seed, (rows, record) in enumerate(itertools.product(others, VALUES)):
             table = np.column_stack([[*rows, record]] * 2)
             replay = replay_release(model.set_params(epsilon=epsilon), table, table[:-1], random_state=seed)
@@ -200,7 +200,7 @@ def test_octaves_have_equal_parts_of_the_line(bounds):
 def test_line_of_all_small_ranges_has_the_stated_weights(monkeypatch, n_octaves):
     monkeypatch.setattr(f"{MODULE}.N_OCTAVES", n_octaves)
     monkeypatch.setattr(f"{MODULE}.VALUE_MASS", 1)
-    for low, high in itertools.combinations(range(-17, 18), 2):
+    for low, high in itertools.combinations([-17, *range(-9, 10), 17], 2):
         line = Candidates(float(low), float(high), 0)
         top = max(-low, high).bit_length() - 1
         lowest = max(top - n_octaves, 0)

