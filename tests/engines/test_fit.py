@@ -235,6 +235,7 @@ class TestPersons:
     def test_selection_depends_on_the_rows_of_the_person_only(self, lazy_engine, visits):
         persons = np.array(visits["person"].to_pylist())
         kept = kept_counts(lazy_engine, visits, 2, "row", range(N))
+        assert (kept_counts(lazy_engine, visits, 2, "row", range(N), seed=4) != kept).any()
         changed = visits.filter(field("person") != "p7").slice(1)
         kept_of_changed = kept_counts(lazy_engine, changed, 2, "row", range(N))
         is_unchanged = (persons != "p7") & (persons != persons[0])
