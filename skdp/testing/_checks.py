@@ -325,11 +325,17 @@ def check_seeds(subject: Subject) -> None:
         "two calls with random_state=7 must differ, got equal releases. Advance the"
         " stream with each call.",
     )
-    # Eight seeds, because a random choice of one of two columns is often equal for two.
-    others = [subject.prepare_noisy(random_state=seed) for seed in range(8)]
+    # Random bits are compared, because releases with much noise that are clipped are often
+    # equal. Eight seeds, because choices of a transformer without recorded bits may be equal.
+    fingerprints = (
+        subject.fingerprint(subject.prepare_noisy(random_state=seed))
+        for seed in range(8)
+    )
+    first = next(fingerprints)
     require(
-        any(release_twice(prepared) != expected for prepared in others),
-        "eight seeds must give different releases, got equal ones. Use `random_state`.",
+        any(fingerprint != first for fingerprint in fingerprints),
+        "eight seeds must use different random bits, got equal ones. Use"
+        " `random_state`.",
     )
 
 
@@ -381,37 +387,50 @@ def tabulate_checks(checks: Iterator[tuple[str, Callable[[], None]]]) -> pd.Data
 
 
 def check_noise(subject: Curator) -> None:
-    """Check that the noise covers the last row, or its protected values, for all rows, 4 rows and a single row.
+    """Check that the noise covers the last person, or protected values of this person.
 
-    All outputs must follow from noisy numbers (see `replay_release`).
+    Tables are all rows, 4 rows and a single row. All outputs must follow from noisy numbers (see `replay_release`).
     """
     guarantee = subject.guarantee()
+    # The rows of each person are unknown, so a person of all rows is a single row.
+    n_rows = guarantee.max_rows_per_person if guarantee.unit != "person" else 1
     # A sensitivity that depends on the rows is largest for small tables.
     for size in (len(subject.X), 4, 1):
-        X, neighbor = subject.X[:size], subject.X[: size - 1]
+        X = subject.X[:size]
+        last = range(max(len(X) - n_rows, 0), len(X))
+        neighbor = X[: last.start]
         if guarantee.relation == "replace_values":
-            neighbor = _replace_last_values(
-                subject.X, list(guarantee.scope or ()), size
-            )
-        replay = replay_release(subject.estimator, X, neighbor)
+            columns = list(guarantee.scope or ())
+            neighbor = _replace_values(subject.X, columns, X, last)
+        with record_random_bytes() as drawn:
+            replay = replay_release(subject.estimator, X, neighbor)
         if replay.guarantee.epsilon and replay.draws.empty and not replay.epsilon:
-            raise SkipTest("the noise is not drawn by skdp.randomness")
+            require(
+                drawn,
+                "the noise must be drawn by functions of skdp.randomness, got no draws."
+                " Draw it from a `ByteSource`: other generators are not checked.",
+            )
+            raise SkipTest("random bits of single rows cannot be replayed")
         require(
             replay.passed,
-            f"the noise must cover the last of {size} rows, got:"
-            f" {'; '.join(replay.findings)}. Add noise for the change by one row, and "
-            "compute all outputs from noisy numbers.",
+            f"the noise must cover the last person ({len(last)} of {len(X)} rows), got:"
+            f" {'; '.join(replay.findings)}. Add noise for the change by all rows of a "
+            "person, and compute all outputs from noisy numbers.",
         )
 
 
-def _replace_last_values(X: pd.DataFrame, columns: list[Any], size: int) -> Any:
-    """Return the first `size` rows, the last one with the values that another row has in some columns."""
-    values = X[columns]
-    differs = (values != values.iloc[size - 1]).any(axis=1).to_numpy()
-    if not differs.any():
-        raise SkipTest(f"all rows have the same values of {columns}")
-    neighbor = X[:size].copy()
-    rows = [*range(size - 1), int(differs.argmax())]
+def _replace_values(
+    whole: pd.DataFrame, columns: list[Any], X: pd.DataFrame, last: range
+) -> pd.DataFrame:
+    """Return rows X, of which the last ones have the values that other rows of the whole table have in some columns."""
+    values = whole[columns]
+    rows = [*range(len(X))]
+    for row in last:
+        differs = (values != values.iloc[row]).any(axis=1).to_numpy()
+        if not differs.any():
+            raise SkipTest(f"all rows have the same values of {columns}")
+        rows[row] = int(differs.argmax())
+    neighbor = X.copy()
     neighbor[columns] = values.iloc[rows].set_axis(neighbor.index)
     return neighbor
 
@@ -435,7 +454,8 @@ def check_transform(subject: Curator) -> None:
     )
 
 
-CURATOR_CHECKS = (*COMMON_CHECKS, check_noise, check_transform)
+# The noise first: noise of another generator may also fail the checks of random bits.
+CURATOR_CHECKS = (check_noise, *COMMON_CHECKS, check_transform)
 
 
 def curator_checks(
@@ -462,7 +482,8 @@ def check_curator(
         It is cloned and not fitted itself.
 
     X : pandas.DataFrame
-        Public rows, at least 20. The last column is the target of an estimator that requires a target.
+        Public rows. The last ones should have extreme values, because the change by removing them is compared with the
+        noise. The last column is the target of an estimator that requires a target.
 
     Returns
     -------
@@ -482,8 +503,10 @@ def check_curator(
     Notes
     -----
     **Privacy.** X is not protected, so it must be public. The checks find common mistakes, but they do not prove that
-    an estimator is private. The noise is recorded and replayed on a table without the last row, or with other protected
-    values in it: its differences show the sensitivity, and everything that is released must be equal in both runs.
+    an estimator is private. The noise is recorded and replayed on a table without the last person, or with other
+    protected values of this person: its differences show the sensitivity, and everything that is released must be equal
+    in both runs. The last person has `max_rows_per_person` rows of the guarantee. Noise of another generator than
+    `skdp.randomness` cannot be replayed, and fails.
 
     Examples
     --------

@@ -111,7 +111,7 @@ class BaseSubject(ABC):
     def small_epsilon(self) -> dict[str, Any]:
         """Return the parameter `epsilon` with a small epsilon, rho or mu."""
         epsilon = self.estimator.get_params(deep=False).get("epsilon")
-        # Two releases with this epsilon are equal with a negligible probability.
+        # The noise exceeds the statistics, so two releases are equal only if they are clipped.
         if isinstance(epsilon, Rho | Mu):
             return {"epsilon": type(epsilon)(0.0001, epsilon.delta)}
         return self.limit_epsilon(0.0, 0.01)

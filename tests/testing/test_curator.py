@@ -1,16 +1,18 @@
 """The contract finds common faults of curators; `test_privatizer` has a fault for each of the other checks."""
 
+from dataclasses import replace
 from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPColumnSynthesizer, DPLogisticRegression, DPMarginalSynthesizer, DPMean
+from skdp import DPColumnSynthesizer, DPLogisticRegression, DPMarginalSynthesizer, DPMean, DPMinMaxScaler
 from skdp.domain import Interval
 from skdp.privacy import BudgetExceeded
-from skdp.randomness import SecureSource
+from skdp.randomness import SecureSource, bernoulli_ratio
 from skdp.testing import check_curator, curator_checks
+from tests.testing import broken_curators as broken
 
 X = pd.DataFrame({"a": np.linspace(0, 1, 30), "b": np.linspace(0, 0.5, 30)})
 DOMAIN = {"a": Interval(0, 1, bins=2, real=True), "b": Interval(0, 1, bins=2, real=True)}
@@ -86,6 +88,61 @@ def test_each_fault_is_found_by_its_check(mistaken, check):
         dict(curator_checks(mistaken(bounds=(0, 1)), X))[check]()
 
 
+class ForgetsRowsOfAPerson(broken.Curator):
+    """The guarantee covers two rows of a person, and the noise one."""
+
+    def make_guarantee(self, values):
+        return replace(super().make_guarantee(values), max_rows_per_person=2)
+
+
+def test_noise_for_one_row_of_a_person_with_two_is_found():
+    with pytest.raises(AssertionError, match=r"last person \(2 of 8 rows\), got: the draws lose epsilon 1.9 together"):
+        dict(curator_checks(ForgetsRowsOfAPerson(), broken.TABLE))["check_noise"]()
+    dict(curator_checks(DPMean(bounds=(0, 10), max_rows_per_person=2), broken.TABLE))["check_noise"]()
+
+
+class DrawsByNumpy(broken.Curator):
+    def answer(self, values):
+        return np.clip(values.sum() + np.random.default_rng(self.random_state).laplace(scale=broken.TOP), 0, 1)
+
+
+class RandomizesRows(broken.Curator):
+    def answer(self, values):
+        return bernoulli_ratio(self._source, 1, 2, len(values)) ^ (values > 5)
+
+
+def test_noise_of_another_generator_is_found_before_the_checks_of_seeds():
+    with pytest.raises(AssertionError, match=r"check_noise: the noise must be drawn by functions of skdp\.randomness"):
+        check_curator(DrawsByNumpy(), broken.TABLE)
+    with pytest.raises(SkipTest, match="random bits of single rows cannot be replayed"):
+        dict(curator_checks(RandomizesRows(), broken.TABLE))["check_noise"]()
+    # Bounds are public, so nothing is drawn.
+    dict(curator_checks(DPMinMaxScaler(bounds=(0, 10)), broken.TABLE))["check_noise"]()
+
+
+class Clipped(broken.Curator):
+    """Sound; with much noise, half of the releases are 0."""
+
+    def answer(self, values):
+        return np.clip(super().answer(values), 0, 1)
+
+
+class ClippedWithOneSeed(Clipped):
+    def fit(self, X, y=None):
+        seed, self.random_state = self.random_state, None if self.random_state is None else 7
+        super().fit(X)
+        self.random_state = seed
+        return self
+
+
+def test_seeds_of_clipped_releases_are_compared_by_their_random_bits(monkeypatch):
+    release = "skdp.testing._subject.Curator.describe"
+    monkeypatch.setattr(release, lambda subject, released: "an equal release")
+    dict(curator_checks(Clipped(), broken.TABLE))["check_seeds"]()
+    with pytest.raises(AssertionError, match="check_seeds: eight seeds must use different random bits"):
+        dict(curator_checks(ClippedWithOneSeed(), broken.TABLE))["check_seeds"]()
+
+
 class CountingLabels(DPLogisticRegression):
     def fit(self, X, y=None):
         super().fit(X, y)
@@ -105,7 +162,7 @@ def test_noise_of_protected_values_is_replayed_with_other_values():
         except (AssertionError, SkipTest) as error:
             outcomes.append(str(error))
     (outcome,) = outcomes
-    assert "must cover the last of 30 rows, got: n_ill_: differs" in outcome
+    assert "must cover the last person (1 of 30 rows), got: n_ill_: differs" in outcome
 
 
 def test_error_names_the_first_failing_check():
