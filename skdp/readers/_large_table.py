@@ -332,6 +332,10 @@ class LargeTable(ABC):
         """Open the reports of a release as a frame of the engine's library."""
         raise NotImplementedError
 
+    def identify(self, person: str) -> Self:
+        """Return a table with exact ids of people in the column `person`."""
+        return self
+
     def limit_persons(self, person: ColumnLike, max_rows: int, seed: int) -> Self:
         """Raise an error, because this engine cannot limit the number of rows of a person."""
         library = type(self._frame).__module__.partition(".")[0]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain, count, islice
-from typing import Any
+from typing import Any, Self
 
 from skdp._arrays import Integers, PathType
 from skdp.readers._io import Extra, run_safely
@@ -47,6 +47,7 @@ class IbisTable(StreamTable):
 
     def __init__(self, frame: Any) -> None:
         super().__init__(run_safely(partial(_cast_to_arrow_types, frame)))
+        self._stored = frame
         # The distinct rows of some columns and the number of each; None if there are many.
         self._distinct: dict[frozenset[Any], Any] = {}
 
@@ -61,6 +62,12 @@ class IbisTable(StreamTable):
     def open_reports(self, release: Release, path: PathType) -> Any:
         """Open a Parquet file as a dataset of pyarrow."""
         return dataset.dataset(path)
+
+    def identify(self, person: str) -> Self:
+        """Return the table with the ids of people as text if they were cast: floats of 2**53 or more may be equal."""
+        if self._stored.schema()[person] == self._frame.schema()[person]:
+            return self
+        return type(self)(self._stored.cast({person: "string"}))
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Sum over the distinct rows, each as often as it occurs, or over all rows if there are many distinct ones."""

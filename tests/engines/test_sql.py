@@ -384,6 +384,18 @@ def test_uuids_and_numeric_of_postgres_are_read(ibis_postgres):
     pd.testing.assert_frame_equal(found, mean.fit(pay, person=people).to_frame())
 
 
+@pytest.mark.long
+def test_long_ids_of_postgres_are_not_rounded(ibis_postgres):
+    """As floats, these ids were one person, so that removing a person exchanged the rows of another one."""
+    connection = ibis_postgres(pa.table({"x": [0]})).get_backend()
+    rows = "select 1152921504606846976::numeric + i / 2 as person, 'a' as job from generate_series(0, 199) as i"
+    connection.raw_sql(f"create table visits as {rows}").close()
+    groups = skdp.DPGroupBy(1e6, by="job", keys={"job": ["a"]}, max_rows_per_person=1, random_state=0)
+    with pytest.warns(UserWarning, match="about 50% of a person's rows"):
+        groups.fit(connection.table("visits"), person="person")
+    assert groups.to_frame()["count"].tolist() == [100]
+
+
 @pytest.mark.parametrize(("stored", "named"), [("to_seconds(3)", "interval"), ("'1'::bit", "unknown")])
 def test_types_without_an_arrow_type_are_named(stored, named):
     """A column of intervals ended in an error of Arrow."""

@@ -260,7 +260,7 @@ def rows_within(persons: Indices, max_rows: int, rng: np.random.Generator) -> Ma
 
 
 def limit_persons(
-    large: LargeTable, person: object, max_rows: int, rng: np.random.Generator
+    large: LargeTable, person: Any, max_rows: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
     """Limit a large table to `max_rows` rows per person; also return its other columns, without rows.
 
@@ -270,11 +270,13 @@ def limit_persons(
     (n_missing,) = Batches(wrap_table(column), large).add_up(_count_missing)
     if n_missing.any():
         raise _make_missing_person_error()
-    return large.limit_persons(person, max_rows, int(rng.integers(1 << 31))), features
+    seed = int(rng.integers(1 << 31))
+    return large.identify(person).limit_persons(person, max_rows, seed), features
 
 
-def count_persons(large: LargeTable, person: object) -> Integers:
+def count_persons(large: LargeTable, person: Any) -> Integers:
     """Count the rows of each person in a large table; `person` is the name of the column of people."""
+    large = large.identify(person)
     _, column = without_column(large.template, person, "person")
     (counts,) = Batches(wrap_table(column), large).count_texts(_count_persons)
     return np.fromiter(counts.values(), np.int64, len(counts))
