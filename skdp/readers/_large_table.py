@@ -548,7 +548,10 @@ def limit_rows(
             # The rows are stored, because threads of DuckDB cannot read from all engines.
             statement = "CREATE TABLE people AS"
             for table in chain([first], tables):
-                ids = write_keys(person, table[person]) if is_text else table[person]
+                ids = table[person]
+                if is_text or pyarrow.types.is_floating(ids.type):
+                    keys = write_keys(person, ids)  # raises an error for rounded ids
+                    ids = keys if is_text else ids
                 rows = table.rename_columns(names).cast(schema)
                 people = connection.from_arrow(rows.append_column("person", ids))
                 run_safely(partial(people.query, "rows", f"{statement} FROM rows"))

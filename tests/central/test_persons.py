@@ -107,6 +107,14 @@ def test_spellings_of_an_integer_are_one_person_in_memory(make):
         histogram.fit(pd.DataFrame({"x": [0]}), person=make(["9007199254740993.0"]))
 
 
+def test_floats_that_may_be_rounded_integers_are_no_ids():
+    """As floats, up to 256 ids of 18 digits were one person, such as those of a CSV file with a missing id."""
+    rows = pd.DataFrame({"x": [0, 1], "who": [7.0, 2.0**59]})
+    for table in (rows, pl.from_pandas(rows).lazy()):
+        with pytest.raises(ValueError, match=r"must have exact keys, got numbers of 2\*\*53 or more"):
+            skdp.DPHistogram(domain=DECLARED, random_state=0).fit(table, person="who")
+
+
 class TestUnit:
     @pytest.mark.parametrize("name", list(RELEASES))
     def test_second_row_replaces_the_first(self, name):

@@ -229,8 +229,10 @@ def _number_persons(person: ColumnLike | ColumnName | None) -> Indices:
             "to text or to integers"
         )
     persons, ids = pd.factorize(pd.Series(person).reset_index(drop=True))
-    if infer_dtype(np.asarray(ids)) == "string":
-        keys, _ = pd.factorize(np.array([*map(read_key, ids), None], object))
+    # Integers that were rounded to equal floats would be one person.
+    if infer_dtype(np.asarray(ids)) in ("string", "floating", "mixed-integer-float"):
+        texts = map(read_key, map(str, ids))
+        keys, _ = pd.factorize(np.array([*texts, None], object))
         persons = keys[persons]  # the last key is for missing ids
     return persons
 
