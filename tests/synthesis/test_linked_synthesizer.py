@@ -582,6 +582,8 @@ def change_visits(**columns):
         (change_visits(ward="attic"), {}, "'ward' contains a value outside"),
         (change_visits(note="x"), {}, r"the values of the columns \['note'\], got none"),
         (change_visits(id=lambda visits: visits["id"].astype(str)), {}, "must have one type in all tables"),
+        # Rounded ids of events would be ids of other people.
+        (change_visits(id=lambda visits: visits["id"] + 2.0**53), {}, "'id' must have exact keys"),
         (lambda patients, visits: (pd.concat([patients, patients]), visits), {}, "an id that occurs twice"),
         (
             lambda patients, visits: (patients.assign(id=patients["id"].where(patients["id"] > 0)), visits),

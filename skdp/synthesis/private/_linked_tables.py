@@ -203,7 +203,11 @@ def _read_column(
 
 def _index_ids(column: ColumnLike) -> pd.Index:
     # Objects, because other integers may become floats, which are equal if they are large.
-    ids = [read_key(x) if isinstance(x, str) else x for x in to_object_list(column)]
+    ids = to_object_list(column)
+    for index, value in enumerate(ids):
+        if isinstance(value, str | float):
+            key = read_key(str(value))  # raises an error for rounded integers
+            ids[index] = key if isinstance(value, str) else value
     return pd.Index(to_objects(ids), dtype=object)
 
 
