@@ -1,6 +1,5 @@
 """Persons with several rows: a limited number is used, and the guarantee is for all rows of a person."""
 
-import itertools
 import math
 import warnings
 from dataclasses import replace
@@ -29,9 +28,9 @@ def test_choices_equal_choices_with_scores_divided_by_3():
 def test_rows_of_each_person_are_limited():
     people = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6])
     X = pd.DataFrame({"x": people.astype(float)})
-    for rows, seed in itertools.product((1, 2, 4), range(3)):
+    for rows in (1, 2, 4):
         histogram = skdp.DPHistogram(
-            1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=seed
+            1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=0
         )
         for groups in (people, pl.Series(people), pd.DataFrame({"who": people})):
             assert histogram.fit(X, person=groups).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
