@@ -835,9 +835,8 @@ class FrequencyOracleEncoder(OracleEncoder):
         See `RandomizedResponseEncoder`.
 
     oracle : str, default="auto"
-        Name of the oracle of all columns: "randomized_response", "subset_selection",
-        "optimized_unary_encoding", "symmetric_unary_encoding" or
-        "local_hashing". "auto" selects the oracle of each column among those with
+        Name of the oracle of all columns, a key of `skdp.oracles.ORACLES` such as
+        "subset_selection". "auto" selects the oracle of each column among those with
         reports of at most 1,024 bytes.
 
     strategy, handle_unknown : optional
