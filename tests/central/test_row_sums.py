@@ -223,6 +223,17 @@ def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
     assert 0.85 < max(draws.sum() for draws in worst.values()) <= 1
 
 
+@pytest.mark.usefixtures("few_cells")
+def test_a_target_at_its_bound_loses_as_much_in_the_sum_of_an_additive_regression_as_in_the_number_of_rows():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(60, 2)) * 0.1, columns=["a", "target"])
+    rows.loc[60] = [0.0, 1.0]
+    model = DPAdditiveRegressor(MU, bounds=(-1, 1), target_bounds=(-1, 1))
+    draws = replay_release(model, rows, rows[:-1], random_state=0).draws["rho"]
+    n_rows, total = draws[2:4]  # after the limits of the column and of the target
+    assert 0 < total == pytest.approx(n_rows)
+
+
 @pytest.mark.parametrize("name", often(MODELS, {*MODELS} - ALIKE - {"logistic, three classes"}))
 def test_order_of_rows_does_not_change_exact_sums(name, monkeypatch):
     model, target, *_ = MODELS[name]
