@@ -142,11 +142,11 @@ def scores_from_counts(
     interval of `fairness_from_counts`. The AUC is linearized in the counts: a positive row contributes the proportion
     of negative rows below it, and a negative row the proportion of positive rows above it ([1]_). Its variance is the
     sum over all cells of the squared contribution, times the count for sampling, and times the variance of the noise.
-    Intervals of the AUC and of the Brier score are symmetric in log odds, with a quantile of Student's distribution for
-    few rows (Satterthwaite). The interval of the Brier score contains its change if all rows of a bin have one score.
-    Without `sensitive_features`, the noise of the cells of all groups adds up: release counts without groups for the
-    most accurate AUC of all rows. From reports of labels, both counts of a score have errors of opposite signs. Errors
-    of different groups are independent for counts of a curator.
+    Intervals of the AUC and of the Brier score are symmetric in log odds, except at 0 and 1, with a quantile of
+    Student's distribution for few rows (Satterthwaite). The interval of the Brier score contains its change if all rows
+    of a bin have one score. Without `sensitive_features`, the noise of the cells of all groups adds up: release counts
+    without groups for the most accurate AUC of all rows. From reports of labels, both counts of a score have errors of
+    opposite signs. Errors of different groups are independent for counts of a curator.
 
     References
     ----------
@@ -385,7 +385,10 @@ def _find_degrees(influence: Floats, variances: Floats) -> Floats:
 
 
 def _find_logit_intervals(rates: Estimate, degrees: Floats, level: float) -> Floats:
-    """Return intervals that are symmetric in log odds; shape (2, n_lines)."""
+    """Return intervals that are symmetric in log odds; shape (2, n_lines).
+
+    Log odds never reach 0 or 1, the AUC of separate classes, so an end is there if an interval of equal sides is.
+    """
     # An interval of all possible values stays, as the group may have no rows.
     is_bounded = (rates.lower > 0) | (rates.upper < 1)
     is_inside = is_bounded & (rates.value > 0) & (rates.value < 1)
@@ -393,4 +396,6 @@ def _find_logit_intervals(rates: Estimate, degrees: Floats, level: float) -> Flo
     margin = ErrorDistribution(degrees).quantile(level) * rates.std_error
     odds = margin / (value * (1 - value))
     ends = expit(logit(value) + np.stack([-odds, odds]))
+    sides = value + np.stack([-margin, margin])
+    ends = np.where((sides > 0) & (sides < 1), ends, sides.clip(0, 1))
     return np.where(is_inside, ends, [rates.lower, rates.upper])

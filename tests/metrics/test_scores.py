@@ -262,6 +262,14 @@ def test_intervals_cover_the_population(setting, prevalence):
     assert (covered >= binom.ppf(1e-6, n_draws, 0.93)).all()
 
 
+def test_interval_of_the_auc_of_separate_classes_ends_at_1():
+    """In log odds, the upper end was 0.99999."""
+    population = draw_rows(4_000, 5, 0.05)
+    rows = population.assign(score=SETTINGS["sharp"](population))
+    auc = scores_from_counts(count(rows, 1.0, {"score": score_bins(), "label": [0, 1]}, 0), "label", "score").iloc[0]
+    assert 0 < auc["lower"] < auc["value"] < 1 == auc["upper"]
+
+
 def test_intervals_of_few_positive_rows_cover():
     """Of intervals of the AUC of 60 positive rows, 4.7 % were too high, and 0.3 % too low. False alarms: 1e-6."""
     rng, n_draws, n_bins, p = np.random.default_rng(1), 40, 32, 1 - np.exp(-1)
@@ -285,8 +293,8 @@ def test_intervals_of_few_positive_rows_cover():
             rows = table[table["metric"] == metric]
             n_covered = (rows["lower"].le(true) & rows["upper"].ge(true)).sum()
             assert n_covered >= binom.ppf(1e-6, n_draws, wanted)
-            # Intervals are symmetric in log odds, unless there may be no positive rows.
-            rows = rows[rows["lower"].gt(0) & rows["value"].lt(1)]
+            # Intervals are symmetric in log odds, unless they reach 0 or 1.
+            rows = rows[rows["lower"].gt(0) & rows["upper"].lt(1)]
             distances = logit(rows["upper"]) + logit(rows["lower"]) - 2 * logit(rows["value"])
             np.testing.assert_allclose(distances, 0, atol=1e-5)
 
