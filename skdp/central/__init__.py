@@ -9,7 +9,6 @@ from skdp.central._custom_statistics import (
     smooth_sensitivity_release,
 )
 from skdp.central._discover_domain import discover_domain
-from skdp.central._encoders import DPOneHotEncoder, DPTargetEncoder
 from skdp.central._limits import LimitSearch as LimitSearch
 from skdp.central._limits import plan_limit_search as plan_limit_search
 from skdp.central._linear_model import DPLinearRegression, DPRidge
@@ -17,21 +16,22 @@ from skdp.central._logistic_regression import DPLogisticRegression
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA
 from skdp.central._ranges import find_range as find_range
-from skdp.central._scalers import (
-    DPKBinsDiscretizer,
-    DPMinMaxScaler,
-    DPQuantileTransformer,
-    DPRobustScaler,
-    DPStandardScaler,
-)
-from skdp.central._selectors import DPSelectKBest
-from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
 from skdp.central.groups._comparisons import compare_groups
 from skdp.central.groups._found_keys import TOTAL as TOTAL
 from skdp.central.groups._group_by import DPGroupBy
 from skdp.central.groups._months import filter_months
 from skdp.central.groups._sampling import check_sampling as check_sampling
+from skdp.central.preprocessing._encoders import DPOneHotEncoder, DPTargetEncoder
+from skdp.central.preprocessing._scalers import (
+    DPKBinsDiscretizer,
+    DPMinMaxScaler,
+    DPQuantileTransformer,
+    DPRobustScaler,
+    DPStandardScaler,
+)
+from skdp.central.preprocessing._selectors import DPSelectKBest
+from skdp.central.preprocessing._simple_imputer import DPSimpleImputer
 
 __all__ = [
     "DPPCA",

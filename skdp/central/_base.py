@@ -51,8 +51,8 @@ from skdp.central.statistics import (
     format_ranges,
     plan_categories,
     read_private_rows,
+    split_off_column,
     undeclared_columns_error,
-    without_column,
 )
 from skdp.domain import Domain
 from skdp.privacy import (
@@ -629,7 +629,7 @@ class CentralStatistic(CentralEstimator):
         if large is not None:
             X = large.load()
             if given.target is not None:
-                X, target = without_column(X, given.target, "y")
+                X, target = split_off_column(X, given.target, "y")
                 given = replace(given, target=target)
         rows = read_private_rows(
             X,
@@ -857,7 +857,7 @@ def split_weights(
             "max_weight=1 in a bagging ensemble, which passes repeated rows as weights."
         )
     if is_large or isinstance(sample_weight, str):
-        return without_column(X, sample_weight, "sample_weight")
+        return split_off_column(X, sample_weight, "sample_weight")
     return X, sample_weight
 
 

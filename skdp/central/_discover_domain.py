@@ -329,7 +329,9 @@ def find_number_domains(
     """
     intervals, guessed = {}, []
     for (name, type_), (start, counts) in zip(types.items(), located, strict=True):
-        noisy, n_beyond, n_missing = NoisyCounts.draw_disjoint(start, counts, source)
+        noisy, n_beyond, n_missing = NoisyCounts.draw_with_missing(
+            start, counts, source
+        )
         limits = noisy.find_domain(n_beyond, is_whole=type_ != "real")
         if limits is None:
             continue

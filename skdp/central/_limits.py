@@ -538,7 +538,7 @@ class NoisyCounts:
         return int(np.clip(first, 0, cells.n_side_cells - 1))
 
     @classmethod
-    def draw_disjoint(
+    def draw_with_missing(
         cls, start: Start, counts: Integers, source: ByteSource
     ) -> tuple[NoisyCounts, float, float]:
         """Add noise to the counts of `LimitSearch.locate`; also return the noisy numbers of two further counts.

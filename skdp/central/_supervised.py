@@ -28,7 +28,7 @@ from skdp.central._base import CentralStatistic, FitInput
 from skdp.central.statistics import (
     Batches,
     count_cells,
-    without_column,
+    split_off_column,
 )
 from skdp.domain import Domain
 from skdp.readers import LargeTable
@@ -108,7 +108,7 @@ class SupervisedStatistic(CentralStatistic):
                 f"{name} requires y to be passed, but the target y is None."
             )
         if large is not None:
-            X, target = without_column(X, target, "y")
+            X, target = split_off_column(X, target, "y")
         table = self._read_table(X)
         column, name = get_target(table, target)
         if self._protects_only_target:
@@ -225,11 +225,11 @@ def parse_all_ends(
 
 def parse_target_ends(target_bounds: object, name: ColumnName) -> Floats:
     """Return the declared ends of a target with the column name `name`, see `parse_ends`; shape (1, 2)."""
-    declared = _name_target(target_bounds, name)
+    declared = _declare_target(target_bounds, name)
     return parse_ends(declared, [name], parameter="target_bounds")
 
 
-def _name_target(target_bounds: object, name: ColumnName) -> Mapping[Any, Any]:
+def _declare_target(target_bounds: object, name: ColumnName) -> Mapping[Any, Any]:
     """Return `target_bounds` as a mapping of the column name `name`, or as a Domain that declares this column."""
     if not isinstance(target_bounds, Domain):
         return {name: target_bounds}

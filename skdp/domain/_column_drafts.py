@@ -169,7 +169,7 @@ def _are_amounts(
         min_unique = min(min_unique, 10 * (counts > 1).sum())
     is_unique = len(counts) >= max(6, min_unique)
     is_whole = value_type == "number" and all(value % 1 == 0 for value in values)
-    is_date = is_whole and are_date_codes(values)
+    is_date = is_whole and detect_date_codes(values)
     if is_date:
         return is_unique and values[-1] >= 1_000_000  # a day, not a month
     if not is_text and not is_whole:
@@ -215,7 +215,7 @@ def list_or_cut(
     if value_type == "number":
         if {math.inf, -math.inf} & {*values}:
             raise ColumnError("has infinite numbers")
-        are_dates = are_date_codes(values)
+        are_dates = detect_date_codes(values)
         if are_dates:
             max_numbers = max(max_numbers, max_values)
         if len(values) <= max_numbers:
@@ -261,7 +261,7 @@ def _is_number(text: str) -> bool:
     return False
 
 
-def are_date_codes(values: Sequence[Any]) -> bool:
+def detect_date_codes(values: Sequence[Any]) -> bool:
     """Check if distinct numbers in ascending order encode dates, such as 202401 or 20240131.
 
     Other codes are weeks (202452), quarters (20244) and days of a year (2024366).

@@ -235,12 +235,14 @@ class Memo:
         self.key = SecretKey(key)
         self._contexts = []
         for field in fields:
-            context = join_parts(FORMAT, owner.encode(), *field.permanent_parts())
+            context = join_parts(
+                FORMAT, owner.encode(), *field.encode_permanent_context()
+            )
             self._contexts.append(hashlib.sha256(context).digest())
         if len({*self._contexts}) < len(self._contexts):
             raise ValueError(
-                "`permanent_parts` of two fields must differ, because their reports "
-                "would share random bits. Include the names of the columns."
+                "`encode_permanent_context` of two fields must differ, because their "
+                "reports would share random bits. Include the names of the columns."
             )
 
     def make_pseudonyms(self, records: Sequence[bytes]) -> Bytes:

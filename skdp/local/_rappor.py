@@ -132,7 +132,7 @@ class BloomField(Field):
         bits = self.oracle.report_again(reports[:, 1:], source)
         return np.column_stack([reports[:, 0], bits])
 
-    def permanent_parts(self) -> list[bytes]:
+    def encode_permanent_context(self) -> list[bytes]:
         # The parameters of the second round are excluded, because the permanent bits do
         # not depend on them.
         parameters = self._parameters(self.oracle.permanent)

@@ -264,7 +264,7 @@ def marginal_errors(
     1       (sex, age)   0.00
     2    (smokes, age)   0.25
     """
-    tables = _check_table("real", real), _check_table("synthetic", synthetic)
+    tables = _read_table("real", real), _read_table("synthetic", synthetic)
     names, other_names = (list(table.names) for table in tables)
     _check_equal_names("real", other_names, names)
     check_size(order, min_val=1, max_val=len(names), name="order")
@@ -333,7 +333,7 @@ def _observed_values(name: ColumnName, columns: list[Any]) -> Categories:
         raise ValueError(f"Column {name!r}: {error}") from None
 
 
-def _check_table(label: str, data: TableLike) -> Table:
+def _read_table(label: str, data: TableLike) -> Table:
     """Read a dataframe or 2-D array; raise an error if it has no rows or no columns."""
     if not is_frame(data):
         data = to_array(data, label)
@@ -405,7 +405,7 @@ def range_query_error(
     >>> range_query_error(real, synthetic, [{"age": (18, 38)}, {"age": (38, None), "sex": ["M"]}])
     0.25
     """
-    tables = _check_table("real", real), _check_table("synthetic", synthetic)
+    tables = _read_table("real", real), _read_table("synthetic", synthetic)
     errors = []
     for query in queries:
         if not isinstance(query, Mapping) or not query:
@@ -587,7 +587,7 @@ def _split_target(
 
     Features have the order of `names`, or their order in the table if `names` is empty.
     """
-    table = _check_table(label, data)
+    table = _read_table(label, data)
     y = _select_column(table, target)
     features = [name for name in table.names if name != target]
     if not features:

@@ -49,7 +49,7 @@ from skdp.synthesis.private._column_records import (
 )
 from skdp.synthesis.private._number_cells import with_edges
 from skdp.synthesis.private._table import (
-    check_rows_alone,
+    check_row_constraints,
     complete_domain,
     find_open,
     find_ordered,
@@ -414,7 +414,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         domain = complete_domain(
             modeled, self.domain, public_values | widen_found(found)
         )
-        check_rows_alone(domain)
+        check_row_constraints(domain)
         is_ordered = find_ordered(domain, public_values)
         ordered = dict(zip(included, is_ordered, strict=True))
         return ColumnRecords(table, modeled, domain, private, ordered, found), excluded

@@ -42,9 +42,9 @@ from skdp.synthesis.answers._synthetic_rows import (
 from skdp.synthesis.measure import (
     NoiseSource,
     make_plan,
+    make_structure,
     measure_linked,
     plan_release,
-    structure_of,
 )
 from skdp.synthesis.private._linked_tables import (
     LinkedTables,
@@ -280,7 +280,7 @@ class DPLinkedSynthesizer(CentralEstimator):
             columns = dict(tables.people.domain) | dict(table.domain)
             facts = select_present(self._declared, columns)
             # Constraints that exclude all combinations of listed values raise an error.
-            structure_of(replace_columns(facts, columns), plan.max_cells)
+            make_structure(replace_columns(facts, columns), plan.max_cells)
         # Charge.
         mechanism = release.name_marginals(selects=True)
         if tables.found:

@@ -98,7 +98,7 @@ def test_noises_and_choices_of_a_fit_spend_its_whole_budget(model, epsilon, monk
         return choose(source, scores, budget, sensitivity)
 
     monkeypatch.setattr(Noise, "draw_each", record_noise)
-    for module in ("_limits", "_selectors"):
+    for module in ("_limits", "preprocessing._selectors"):
         monkeypatch.setattr(f"skdp.central.{module}.choose", record_choice)
     rows = np.random.default_rng(0).integers(0, 2, (300, 4))
     clone(model).set_params(epsilon=epsilon, random_state=0).fit(rows[:, :3], rows[:, 3])

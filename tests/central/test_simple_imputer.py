@@ -148,7 +148,7 @@ def test_dtype_without_the_declared_value_raises_before_the_charge(monkeypatch):
     def fail(column, value):
         raise TypeError(value)
 
-    monkeypatch.setattr("skdp.central._simple_imputer.fill_missing", fail)
+    monkeypatch.setattr("skdp.central.preprocessing._simple_imputer.fill_missing", fail)
     with refusal(ValueError, r"Missing values of column 'a' cannot be replaced \(TypeError\)") as ledger:
         imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": ["x"]}, ledger=ledger)
         imputer.fit(pd.DataFrame({"a": ["x", None]}))

@@ -8,8 +8,8 @@ from skdp.central.statistics._batches import read_persons as read_persons
 from skdp.central.statistics._batches import read_private_rows as read_private_rows
 from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
+from skdp.central.statistics._batches import split_off_column as split_off_column
 from skdp.central.statistics._batches import split_persons as split_persons
-from skdp.central.statistics._batches import without_column as without_column
 from skdp.central.statistics._calibrated_noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
 from skdp.central.statistics._calibrated_noise import Noise as Noise
 from skdp.central.statistics._calibrated_noise import add_drawn as add_drawn

@@ -177,7 +177,7 @@ def split_persons(
 ) -> tuple[Any, Any]:
     """Split a table in memory into its features and the persons, if `person` is a column name."""
     if isinstance(person, str):
-        return without_column(X, person, "person")
+        return split_off_column(X, person, "person")
     return X, person
 
 
@@ -268,7 +268,7 @@ def limit_persons(
 
     `person` is the name of the column of people.
     """
-    features, column = without_column(large.template, person, "person")
+    features, column = split_off_column(large.template, person, "person")
     (n_missing,) = Batches(wrap_table(column), large).add_up(_count_missing)
     if n_missing.any():
         raise _make_missing_person_error()
@@ -279,7 +279,7 @@ def limit_persons(
 def count_persons(large: LargeTable, person: Any) -> Integers:
     """Count the rows of each person in a large table; `person` is the name of the column of people."""
     large = large.identify(person)
-    _, column = without_column(large.template, person, "person")
+    _, column = split_off_column(large.template, person, "person")
     (counts,) = Batches(wrap_table(column), large).count_texts(_count_persons)
     return np.fromiter(counts.values(), np.int64, len(counts))
 
@@ -328,7 +328,9 @@ def read_private_rows(
     return Batches(read(columns, large=large), large, rows_by_person=counts)
 
 
-def without_column(sample: TableLike, name: object, parameter: str) -> tuple[Any, Any]:
+def split_off_column(
+    sample: TableLike, name: object, parameter: str
+) -> tuple[Any, Any]:
     """Split a table, or the template (without rows) of a large table, into the features and one column.
 
     `name` is the name of this column, such as the target. `parameter` is the parameter that names it, for errors.

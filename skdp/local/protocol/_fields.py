@@ -394,7 +394,7 @@ class Field(ABC):
             f"{type(self).__name__} does not support permanent reports."
         )
 
-    def permanent_parts(self) -> list[bytes]:
+    def encode_permanent_context(self) -> list[bytes]:
         """Return the context of permanent reports: public parameters that affect their bits.
 
         Returns
@@ -642,7 +642,7 @@ class CategoryField(OracleField):
         source = randomness("report", *self.columns)
         return self.oracle.report_again(reports, source)
 
-    def permanent_parts(self) -> list[bytes]:
+    def encode_permanent_context(self) -> list[bytes]:
         # Context of permanent reports: the oracle, and the columns with their declared
         # values. Fields with different contexts share no random bits.
         parameters = repr(sorted(self.oracle.permanent.parameters().items())).encode()

@@ -16,7 +16,7 @@ from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._steps import (
     column_names_of,
-    fitted_names,
+    find_feature_names,
     is_design,
     is_estimator,
     is_fitted,
@@ -256,7 +256,7 @@ def _find_columns(
     estimator: object, names_of_X: tuple[Any, ...] | None
 ) -> tuple[Any, ...]:
     """Return the columns that an estimator was fitted on, otherwise the columns of X."""
-    fitted = fitted_names(estimator)
+    fitted = find_feature_names(estimator)
     if fitted is None or names_of_X is None:
         return fitted or names_of_X or (ALL_COLUMNS,)
     if set(fitted) <= set(names_of_X):

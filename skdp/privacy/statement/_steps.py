@@ -227,7 +227,7 @@ def planned_guarantee(estimator: object) -> PrivacyGuarantee | None:
     return planned_guarantee(parts[0]) if len(parts) == 1 else None
 
 
-def fitted_names(estimator: Any) -> tuple[Any, ...] | None:
+def find_feature_names(estimator: Any) -> tuple[Any, ...] | None:
     """Return the names of the columns that an estimator was fitted on; None if it is not fitted.
 
     For a randomized-response design, this is the column of its answers.

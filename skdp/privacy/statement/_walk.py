@@ -217,7 +217,7 @@ class PrivateStep:
     ) -> None:
         # `columns` are the columns of X so far, and with `is_alone`, the estimator is no
         # step of a pipeline, so that its rows, statistics and samples are given away.
-        names = _steps.fitted_names(estimator) or flow.names
+        names = _steps.find_feature_names(estimator) or flow.names
         self.estimator = estimator
         self.flow = flow
         self.targets = _find_targets(estimator, guarantee, flow, names)

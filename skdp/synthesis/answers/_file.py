@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from skdp._arrays import Floats
 from skdp.domain import Domain, Interval, drop_bins, make_edge_array
 from skdp.synthesis.answers._fitted_table import FittedTable
-from skdp.synthesis.measure import NumberCounts, find_columns, fit_counts, structure_of
+from skdp.synthesis.measure import (
+    NumberCounts,
+    find_columns,
+    fit_counts,
+    make_structure,
+)
 from skdp.synthesis.model import Clique, Marginal, shape_of
 from skdp.synthesis.private._number_cells import Shape, find_intervals, with_edges
 
@@ -82,7 +87,7 @@ def read_fitted(parts: dict[str, Any], max_cells: int) -> FittedTable:
     for names, score, std_error in parts["scores"]:
         scores[_read_clique(names, domain)] = float(score), _read_error(std_error)
     numbers = _read_numbers(parts["cells"], domain, guarantee.rho is not None)
-    counts = fit_counts(structure_of(domain, max_cells), marginals, numbers)
+    counts = fit_counts(make_structure(domain, max_cells), marginals, numbers)
     declared = {name: drop_bins(domain[name]) for name in parts["found"]}
     counts = replace(counts, scores=scores)
     return FittedTable.of(features, template, domain, counts, declared)

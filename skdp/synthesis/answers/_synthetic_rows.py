@@ -173,7 +173,7 @@ class Ranks:
         scores = ndtri(low + (high - low) * rng.random(low.shape))
         limits = ndtri(low), ndtri(high)
         for _ in range(4):
-            self._sweep(scores, *limits, rng)
+            self._draw_scores(scores, *limits, rng)
         positions = np.clip((ndtr(scores) - low) / (high - low), 0, np.nextafter(1, 0))
         return dict(zip(self.columns, positions, strict=True))
 
@@ -193,7 +193,7 @@ class Ranks:
         high = np.clip(highs, low + MIN_RANK_DISTANCE, 1 - MIN_RANK_DISTANCE)
         return low, high
 
-    def _sweep(
+    def _draw_scores(
         self,
         scores: Floats,
         low: Floats,
@@ -246,7 +246,7 @@ def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | N
         moments = scores @ scores.T / n_rows + 1e-6 * np.eye(len(shapes))
         scale = np.sqrt(np.diag(moments))
         ranks = replace(ranks, correlations=moments / np.outer(scale, scale))
-        ranks._sweep(scores, *limits, rng)
+        ranks._draw_scores(scores, *limits, rng)
     return ranks
 
 

@@ -12,7 +12,7 @@ from skdp.synthesis.measure._plan import MarginalPlan as MarginalPlan
 from skdp.synthesis.measure._plan import find_columns as find_columns
 from skdp.synthesis.measure._plan import is_within as is_within
 from skdp.synthesis.measure._plan import make_plan as make_plan
-from skdp.synthesis.measure._plan import structure_of as structure_of
+from skdp.synthesis.measure._plan import make_structure as make_structure
 from skdp.synthesis.measure._plan import warn_excluded as warn_excluded
 from skdp.synthesis.measure._private_counts import NoiseSource as NoiseSource
 from skdp.synthesis.measure._private_counts import PrivateCounts as PrivateCounts

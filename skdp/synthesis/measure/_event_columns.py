@@ -15,7 +15,7 @@ from skdp._arrays import Codes, ColumnName, Floats, Indices
 from skdp.domain import Domain, Expression
 from skdp.privacy import Split
 from skdp.synthesis.measure._cell_counts import MAX_FOUND_BINS, measure_cells
-from skdp.synthesis.measure._plan import MarginalPlan, make_plan, structure_of
+from skdp.synthesis.measure._plan import MarginalPlan, make_plan, make_structure
 from skdp.synthesis.measure._private_counts import NoiseSource, PrivateCounts
 from skdp.synthesis.measure._rules import (
     CLIQUES_PER_MODEL,
@@ -117,7 +117,7 @@ class EventColumns:
 
     def find_structure(self, max_cells: int) -> Structure:
         """Find the sizes of all columns and the impossible cells, such as events that follow a last one."""
-        structure = structure_of(self.domain, max_cells, self.given)
+        structure = make_structure(self.domain, max_cells, self.given)
         masks = dict(structure.masks)
         graph = Elimination(structure.sizes, masks, self.given)
         for constraint in self._places:

@@ -72,7 +72,7 @@ class MarginalPlan:
 
     def with_domain(self, domain: Domain) -> MarginalPlan:
         """Return the plan for other bins of the same columns."""
-        structure = structure_of(domain, self.max_cells)
+        structure = make_structure(domain, self.max_cells)
         return replace(self, structure=structure, others=find_others(domain))
 
     def n_cells(self, clique: Clique) -> int:
@@ -204,7 +204,7 @@ def make_plan(
     values = [domain[name] for name in domain.columns]
     cliques = () if workload is None else read_cliques("workload", workload, domain)
     plan = MarginalPlan(
-        structure=structure_of(domain, n_cells),
+        structure=make_structure(domain, n_cells),
         is_ordered=tuple(isinstance(v, Interval) or v.ordered for v in values),
         max_cells=n_cells,
         cliques=_read_marginals(marginals, domain),
@@ -223,7 +223,7 @@ def make_plan(
     return plan
 
 
-def structure_of(
+def make_structure(
     domain: Domain, max_cells: int, given: frozenset[int] = frozenset()
 ) -> Structure:
     """Make the structure of a model: the sizes of the columns of a domain, and the cells that constraints exclude.

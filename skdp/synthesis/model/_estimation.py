@@ -155,12 +155,12 @@ def fit_model(
     residual = math.inf
     fits = _plan_sweep(tree, refined.masks, factors, columns)
     while residual > MAX_RESIDUAL and n_sweeps < MAX_SWEEPS:
-        _sweep(tables, fits)
+        _fit_cliques(tables, fits)
         residual = _measure_residual(factors)
         n_sweeps += 1
     fits = _plan_sweep(tree, (), (), columns)
     for _ in range(N_COLUMN_SWEEPS):
-        _sweep(tables, fits)
+        _fit_cliques(tables, fits)
     residuals: dict[Clique, float] = {}
     for factor in factors:
         largest = max(factor.residual, residuals.get(factor.clique, 0.0))
@@ -228,7 +228,7 @@ def _find_cells(
     return cells.ravel()
 
 
-def _sweep(
+def _fit_cliques(
     tables: CliqueTables, fits: Sequence[Sequence[tuple[Clique, Sequence[Fit]]]]
 ) -> None:
     """Visit all cliques, and do the fits of each."""

@@ -200,7 +200,7 @@ def open_table(
         is_used = rows_within(read_persons(person, table), max_rows, rng)
     found = find_open(table, declared, target=None if y is None else table.names[-1])
     domain = complete_domain(table, declared, widen_found(found))
-    check_rows_alone(domain)
+    check_row_constraints(domain)
     rows = {"is_used": is_used, "large": large, "found": found}
     return PrivateTable.of(features, table, domain, **rows)
 
@@ -312,7 +312,7 @@ def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
     return [name for name in domain.derived if name not in computed]
 
 
-def check_rows_alone(domain: Domain) -> None:
+def check_row_constraints(domain: Domain) -> None:
     """Check that all constraints of a domain are on single rows."""
     if texts := [c.text for c in domain._constraints if not c.is_on_rows]:
         raise ValueError(

@@ -1,0 +1,1 @@
+"""Transformers of preprocessing: scalers, encoders, an imputer and a selector of columns."""
