@@ -26,8 +26,8 @@ from synthesis import resample, synthesize_peer
 EPSILONS = 1.0, 10.0
 METHODS: dict[str, Callable[..., pd.DataFrame]] = {
     "skdp": synthesize,
-    "MST of dpmm": partial(synthesize_peer, name="MST"),
-    "AIM of dpmm": partial(synthesize_peer, name="AIM"),
+    "MST of dpmm": partial(synthesize_peer, name="MST", library="dpmm"),
+    "AIM of dpmm": partial(synthesize_peer, name="AIM", library="dpmm"),
 }
 # AIM takes minutes to hours on the other tables.
 PEER_TABLES = "COMPAS", "LSAC"
