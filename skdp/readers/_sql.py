@@ -10,7 +10,7 @@ from itertools import chain, count, islice
 from typing import Any, Self
 
 from skdp._arrays import Integers, PathType
-from skdp.readers._io import Extra, run_safely
+from skdp.readers._io import Extra, RefusedBatch, run_safely
 from skdp.readers._large_table import (
     BATCH_ROWS,
     Release,
@@ -248,5 +248,12 @@ def _make_arrow_table(block: Sequence[Any], schema: Any) -> Any:
             is_boolean and not {*values} <= {0, 1, None}
         ):
             raise TypeError("a value has another type than its column")
+        if float in allowed and any(
+            isinstance(value, int) and abs(value) >= 1 << 53 for value in values
+        ):
+            raise RefusedBatch(
+                f"Column {field.name!r} must have integers below 2**53, because SQLite's "
+                "decimals are read as floats. Cast it to int64 in the table of Ibis."
+            )
         arrays.append(pyarrow.array(values, stored).cast(field.type))
     return pyarrow.table(arrays, schema)

@@ -135,6 +135,7 @@ class ValueCoder:
         code_by_number: dict[Any, int] = {}
         if self.value_type == ("boolean" if dtype.kind == "b" else "number"):
             for value, code in self.code_by_value.items():
+                _check_exact(dtype, value)
                 if not _can_represent(dtype, value):
                     continue
                 number = dtype.type(value)
@@ -236,6 +237,18 @@ class _TextCodes(dict[Any, int]):
     def __missing__(self, value: object) -> int:
         is_text = type(value) is str
         return self._coder.unknown_code if is_text else self._coder.encode_object(value)
+
+
+def _check_exact(dtype: np.dtype[Any], value: object) -> None:
+    """Raise an error for a declared integer to which a float dtype rounds other integers."""
+    if dtype.kind != "f" or not isinstance(value, int):
+        return
+    n_bits = np.finfo(dtype).nmant + 1
+    if abs(value) >= 1 << n_bits:
+        raise ColumnError(
+            f"dtype {dtype} rounds integers of 2**{n_bits} or more, which are declared; "
+            "convert the column to integers, in a database by a cast to bigint"
+        )
 
 
 def _can_represent(dtype: np.dtype[Any], value: object) -> bool:

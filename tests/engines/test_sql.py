@@ -371,6 +371,17 @@ def test_decimals_of_sqlite_are_numbers(connection, dtype):
         skdp.DPMean(1.0, bounds={"price": (0.0, 5.0)}).fit(connection.table("sales")[["price"]])
 
 
+def test_long_integers_in_decimals_of_sqlite_are_an_error_with_a_remedy(connection):
+    """The error had no remedy, because pyarrow does not round integers to floats."""
+    connection.con.execute("create table visits (person decimal(20), x integer)")
+    connection.con.executemany("insert into visits values (?, 1)", [(2**53 + row // 2,) for row in range(40)])
+    visits = connection.table("visits")
+    counts = skdp.DPHistogram(1e6, domain={"x": [1]}, max_rows_per_person=2, random_state=0)
+    with pytest.raises(ValueError, match=r"Column 'person' must have integers below 2\*\*53.* Cast it to int64"):
+        counts.fit(visits, person="person")
+    assert counts.fit(visits.cast({"person": "int64"}), person="person").counts_.tolist() == [40]
+
+
 @pytest.mark.long
 def test_uuids_and_numeric_of_postgres_are_read(ibis_postgres):
     """The ids of persons are often UUIDs; both types ended in an error without a remedy."""
@@ -394,6 +405,18 @@ def test_long_ids_of_postgres_are_not_rounded(ibis_postgres):
     with pytest.warns(UserWarning, match="about 50% of a person's rows"):
         groups.fit(connection.table("visits"), person="person")
     assert groups.to_frame()["count"].tolist() == [100]
+
+
+@pytest.mark.long
+def test_long_keys_of_postgres_are_not_rounded(ibis_postgres):
+    """As floats, two keys were one group, and the count of the other key was 0."""
+    connection = ibis_postgres(pa.table({"x": [0]})).get_backend()
+    rows = "select 9007199254740992::numeric + i % 2 as key from generate_series(0, 199) as i"
+    connection.raw_sql(f"create table keys as {rows}").close()
+    keys, counts = connection.table("keys"), skdp.DPHistogram(1e6, domain={"key": [2**53, 2**53 + 1]}, random_state=0)
+    with pytest.raises(ValueError, match=r"Column 'key': dtype float64 rounds integers .* a cast to bigint"):
+        counts.fit(keys)
+    assert counts.fit(keys.cast({"key": "int64"})).counts_.tolist() == [100, 100]
 
 
 @pytest.mark.parametrize(("stored", "named"), [("to_seconds(3)", "interval"), ("'1'::bit", "unknown")])

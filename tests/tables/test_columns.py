@@ -71,7 +71,6 @@ def test_declared_numbers_beyond_the_dtype_are_not_found():
     assert ValueCoder([1.0, 2.0, 2.5]).encode(np.array([2, 1, 3])).tolist() == [1, 0, 3]
     assert ValueCoder([300, 1]).encode(np.array([44, 1], np.uint8)).tolist() == [2, 1]
     assert ValueCoder([-1, 1]).encode(np.array([255, 1], np.uint8)).tolist() == [2, 1]
-    assert ValueCoder([2**53 + 1]).encode(np.array([2.0**53])).tolist() == [1]
     assert ValueCoder([2**53, 2**53 + 1]).encode(to_objects([Decimal(2**53 + 1)])).tolist() == [1]
     assert ValueCoder([pd.Timestamp(0.5, unit="s")]).encode(np.array([0], "datetime64[s]")).tolist() == [1]
     assert ValueCoder([2**63]).encode(np.array([2**63], np.uint64)).tolist() == [0]
@@ -79,6 +78,18 @@ def test_declared_numbers_beyond_the_dtype_are_not_found():
     assert ValueCoder([0.1, 0.2]).encode(np.array([0.2, 0.1], np.float32)).tolist() == [1, 0]
     with pytest.raises(ValueError, match="same number in a column of dtype float32"):
         ValueCoder([0.1, float(np.float32(0.1))]).encode(np.array([0.1], np.float32))
+
+
+@pytest.mark.parametrize(("dtype", "n_bits"), [(np.float64, 53), (np.float32, 24), (np.float16, 11)])
+def test_declared_integers_that_a_float_dtype_rounds_are_an_error(dtype, n_bits):
+    """The rows of 2**53 + 1 were rows of 2**53, and the count of 2**53 + 1 was 0."""
+    for value in (2**n_bits, -(2**n_bits), 2**n_bits + 1):
+        for column in (np.zeros(2, dtype), pd.Series(np.zeros(2, dtype)), pa.chunked_array([np.zeros(2, dtype)])):
+            with pytest.raises(ValueError, match=rf"rounds integers of 2\*\*{n_bits} or more, which are declared"):
+                ValueCoder([1, value]).encode(column)
+        assert ValueCoder([1, value]).encode(np.array([value, 1])).tolist() == [1, 0]
+    assert ValueCoder([2**n_bits - 1]).encode(np.array([2**n_bits - 1], dtype)).tolist() == [0]
+    assert ValueCoder([float(2**n_bits)]).encode(np.array([2**n_bits], dtype)).tolist() == [0]
 
 
 def narrow_columns(numbers, dtype):
