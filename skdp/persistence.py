@@ -558,7 +558,8 @@ def _check_guarantee(estimator: BaseEstimator) -> None:
     guarantee = vars(estimator).get("guarantee_")
     if guarantee is None or isinstance(estimator, ReportTransformer):
         return
-    # Other estimators have no guarantee, or compute it from their parts.
+    # Estimators without this method store no guarantee: they have none, or compute it from
+    # their parts.
     follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: False)
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(

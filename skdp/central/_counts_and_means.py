@@ -690,6 +690,8 @@ class DPMean(WeightedStatistic):
         noisy = NoisySums.draw(sums.numbers(), sums.bounds, noise, source)
         estimate = noisy.estimate_means(level)
         n_values = noisy.counts[0] * (self.max_weight or 1.0) / GRID
+        # For the sampling errors of `to_frame`: the numbers of values, and upper estimates of
+        # their variances.
         self._moments = np.array([n_values, noisy.bound_variances(level)[0]])
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])

@@ -557,7 +557,8 @@ class NoisyCounts:
     ) -> tuple[float, float] | None:
         """Find limits of the numbers that the counts clearly show; None if there are none, or all may be equal.
 
-        `n_beyond` is the noisy number of records beyond 0 in the cell of 0. With `is_whole`, equal numbers have limits.
+        `n_beyond` is the noisy number of records beyond 0 in the cell of 0. With `is_whole`, equal numbers have limits,
+        and a limit is in its cell, because the caller rounds limits to whole numbers within them.
         """
         center, spread = self.start.cells.center, self.start.spread
         n_near, error = self._count_near(self._spread_cell)
@@ -567,9 +568,8 @@ class NoisyCounts:
             last = tail.walk(farthest, DOMAIN_EVIDENCE)
             lasts.append(last)
             is_clear |= tail.is_clear(self._spread_cell, last, FAR_EVIDENCE)
-            distance = (
-                spread if center else 0.0
-            )  # half of the numbers are in the window
+            # Half of the numbers are in the window.
+            distance = spread if center else 0.0
             if last >= 0:
                 distance = max(distance, float(self._distances[tail.follow(last) + 1]))
             limit = center + side * distance

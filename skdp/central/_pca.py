@@ -185,7 +185,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     def _release(self, plan: Plan[Rows], source: ByteSource) -> None:
         """Measure the covariance with noise, and set the mean and the components, in the units of the columns."""
         rows = plan.exact
-        matrix, mean, errors = _noisy_covariance(rows, plan.budget, source)
+        matrix, mean, errors = _measure_covariance(rows, plan.budget, source)
         self.mean_ = np.clip(rows.starts + rows.units * mean, *self.bounds_.T)
         self._set_components(matrix, errors, rows.units)
 
@@ -254,7 +254,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return list((scores @ self.components_ + self.mean_).T)
 
 
-def _noisy_covariance(
+def _measure_covariance(
     rows: Rows, budget: PrivacyBudget, source: ByteSource
 ) -> tuple[Floats, Floats, tuple[float, float]]:
     """Measure the covariance of rows that are shortened to a limit of their norm, which is chosen from noisy counts.

@@ -763,10 +763,11 @@ class CutChoices:
         return np.where(stop > start, distances, 0)
 
     def find_limits(self, deficits: NDArray[Any]) -> tuple[Integers, Integers]:
-        """Return for each choice the first cuts whose scores are so far below the best one, and the cuts after them.
+        """Return for each choice and deficit the first cut whose score is at most so far below the best one.
 
-        The deficits are ascending, (n_choices, n_deficits). The last limits are the limits of all cuts. A cut is
-        divided into its position on the line, and its distance from it; (2, n_choices, n_deficits + 1).
+        Also return the cut after the last such cut. The deficits are ascending, (n_choices, n_deficits). The last
+        limits are the limits of all cuts. A cut is divided into its position on the line, and its distance from it;
+        (2, n_choices, n_deficits + 1).
         """
         start, stop = (mass[:, np.newaxis] for mass in self._masses_of_limits)
         targets = self._targets[:, np.newaxis]

@@ -356,7 +356,8 @@ def estimate_counts(
 ) -> Estimate:
     """Return noisy counts, or sums of weights, with errors and intervals.
 
-    With a `design_effect`, of the largest weight, they are for the expected counts of samples of `n_rows` rows.
+    With a `design_effect`, multiplied by the largest weight of a row, they are for the expected counts of samples of
+    `n_rows` rows.
     """
     down = up = distribution.quantile(level) * np.asarray(std_error)
     if design_effect:

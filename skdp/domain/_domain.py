@@ -552,7 +552,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         array([ True, False])
         """
         table = X if isinstance(X, Table) else wrap_table(X)
-        get_operand = self._make_reader(table)
+        get_operand = self._make_operand_reader(table)
         is_valid = np.ones(len(table.columns[0]), bool)
         for constraint in self._constraints:
             if constraint.is_on_rows:
@@ -561,11 +561,11 @@ class Domain(Mapping[Any, Categories | Interval]):
 
     def _evaluate(self, constraint: Expression, X: TableLike) -> Mask:
         """Return True for each row of a table for which the expression of a constraint is true."""
-        return constraint.evaluate(self._make_reader(wrap_table(X))).to_truth()
+        return constraint.evaluate(self._make_operand_reader(wrap_table(X))).to_truth()
 
     def _mark_limited(self, X: TableLike) -> Mask:
         """Mark the events that each constraint limits, or that violate it, in shape (n_constraints, n_events)."""
-        get_operand = self._make_reader(wrap_table(X))
+        get_operand = self._make_operand_reader(wrap_table(X))
         marked = []
         for constraint in self._constraints:
             is_true = constraint.evaluate(get_operand).to_truth()
@@ -578,7 +578,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         The result has, by constraint, the largest difference of the proportions of a comparison, or of its opposite if
         these are smaller, relative to the larger one.
         """
-        readers = [self._make_reader(wrap_table(table)) for table in (X, Y)]
+        readers = [self._make_operand_reader(wrap_table(table)) for table in (X, Y)]
         errors = {}
         for constraint in self._constraints:
             largest = 0.0
@@ -639,7 +639,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         table = wrap_table(X)
         if not self._derived:
             return X
-        get_operand = self._make_reader(table)
+        get_operand = self._make_operand_reader(table)
         columns = dict(zip(table.names, table.columns, strict=True))
         library = library_of(table.columns[0])
         for name, expression in self._derived.items():
@@ -647,7 +647,7 @@ class Domain(Mapping[Any, Categories | Interval]):
             columns[name] = to_column(expression.compute(get_operand), library)
         return table.rebuild(list(columns.values()), list(columns))
 
-    def _make_reader(self, table: Table) -> Callable[[Any], Operand]:
+    def _make_operand_reader(self, table: Table) -> Callable[[Any], Operand]:
         """Return a function from a name to the operand of this column, given or derived, in a table.
 
         An operand has the type and the values of a column, for expressions.
@@ -885,7 +885,7 @@ def _set_releases(
     by_column: Mapping[Any, tuple[Release, ...]],
     releases: tuple[Release, ...] = (),
 ) -> DomainType:
-    """Return a domain whose columns have the releases `by_column`; `releases` are of the domain, too."""
+    """Return a copy of a domain: its columns have the releases `by_column`, and the domain has these and `releases`."""
     found = copy(domain)
     found._attributes = {}
     for name, attribute in domain.items():

@@ -444,7 +444,7 @@ class TextColumn:
 
 
 def parse_numbers(column: Any) -> Floats | None:
-    """Return an Arrow column of numbers, or of texts of numbers for `infer_type`, as floats; None for other text."""
+    """Convert an Arrow column of numbers, or of texts, to floats; None if a text is not a number."""
     if not pyarrow.types.is_string(column.type):
         return np.asarray(column.cast(pyarrow.float64(), safe=False).to_numpy())
     texts = compute.utf8_trim(column, " ")
@@ -458,7 +458,7 @@ def parse_numbers(column: Any) -> Floats | None:
 
 
 def parse_times(column: Any) -> Any:
-    """Return an Arrow column of dates or times, or of texts of times for `infer_type`; None for other text."""
+    """Parse an Arrow column of texts as times; None if a text is not a time. Other columns are returned unchanged."""
     if not pyarrow.types.is_string(column.type):
         return column
     with suppress(pyarrow.ArrowInvalid):

@@ -313,7 +313,8 @@ class Rates:
     # Intervals of rates may extend below 0 and above 1 because of the noise of reports, and
     # are infinite for a group that may have no rows.
     unclipped: Estimate
-    # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
+    # Covariance of the errors of two groups, up to a factor for each group, because only
+    # correlations are read; shape (n_rates, n_groups, n_groups).
     covariance: Floats
 
     @property
@@ -376,7 +377,10 @@ def propagate_cells(
 
 @IGNORE_DIVISION
 def score_rates(sums: RateSums, level: float) -> tuple[Estimate, Floats]:
-    """Estimate rates with score intervals, (n_rates, n_groups), and covariances, (n_rates, n_groups, n_groups)."""
+    """Estimate rates with score intervals, (n_rates, n_groups), and covariances, (n_rates, n_groups, n_groups).
+
+    The covariances are of ``numerator - rate * denominator``, whose correlations are also those of the rates.
+    """
     total, coefficients = sums.denominator, sums.covariance
     raw_rate = np.where(total > MIN_TOTAL, sums.numerator / total, np.nan)
     rate = np.clip(raw_rate, 0, 1)

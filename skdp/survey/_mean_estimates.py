@@ -129,8 +129,8 @@ def survey_mean(
     # Before version 2, polars writes the values of an Enum without their order.
     is_enum = type(getattr(waves, "dtype", None)).__name__ == "Enum"
     if getattr(column.dtype, "ordered", None) is False:
-        values = column.cat.categories
-        column = column.cat.as_ordered() if is_enum else column.astype(values.dtype)
+        dtype = column.cat.categories.dtype
+        column = column.cat.as_ordered() if is_enum else column.astype(dtype)
     wave, labels = pd.factorize(column, sort=True)
     if len(labels) != 2:
         raise ValueError(f"`waves` must have two different values, got {len(labels)}.")

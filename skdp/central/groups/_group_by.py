@@ -914,7 +914,11 @@ class DPGroupBy(WeightedStatistic):
         level: float,
         unit: float,
     ) -> NDArray[Any]:
-        """Return lower bounds of the counts of groups with keys that are found, (n_groups, 1)."""
+        """Return lower bounds of the counts of groups with keys that are found, (n_groups, 1).
+
+        `margins` are margins of error of the cells, divided by the usual one, see `widen_margins`. If one is above 1,
+        all of the count may be noise.
+        """
         # A key that is found has a row, except missing keys, which are always counted.
         cells = compress(zip(*self.keys_, strict=True), ~self._is_total)
         is_text = [any(key is not None for key in keys) for keys in cells]

@@ -190,7 +190,11 @@ class _Steps(NamedTuple):
 
 
 def _run_filter(values: Floats, noises: Floats, white: Floats, drift: Floats) -> _Steps:
-    """Predict and estimate the numbers of each month, from the variances around the level and of its changes."""
+    """Predict and estimate the numbers of each month.
+
+    `noises`, `white` and `drift` are variances: of the noise of each value, of numbers around their level, and of the
+    changes of the level from month to month.
+    """
     level, variance = np.array([values[0], noises[0] + white])
     steps = []
     for value, noise in zip(values[1:], noises[1:], strict=True):

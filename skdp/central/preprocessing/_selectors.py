@@ -290,23 +290,23 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         `mean` is relative to the middle of the bounds, in half widths, and `variance` is in squared half widths.
         """
         rows, classes, bounds = exact.rows, exact.classes, exact.sums.bounds
-        centres = from_grid(mean, bounds)
+        centers = from_grid(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
         distances = MAX_DEVIATIONS * np.sqrt(variance) * half_widths
         # With bounds near the largest float, the limits and their distance would be
         # infinite.
         distances = np.minimum(distances, np.finfo(float).max / 4)
-        limits = np.column_stack([centres - distances, centres + distances])
+        limits = np.column_stack([centers - distances, centers + distances])
         numbers = to_float_columns(self._select_bounded(rows).table)
         if classes is None:
             *columns, target = numbers
             no_codes = np.zeros(len(target), np.uint8)
-            rounded = Rows.of([target], limits[-1:], centres[-1:], no_codes)
+            rounded = Rows.of([target], limits[-1:], centers[-1:], no_codes)
             codes: NDArray[Any] = rounded.positions[:, 0]
         else:
             columns, codes = numbers, classes.codes
         n = len(columns)
-        return Rows.of(columns, limits[:n], centres[:n], codes)
+        return Rows.of(columns, limits[:n], centers[:n], codes)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         to_float_columns(table)  # a missing value is an error, as in `fit`

@@ -121,7 +121,7 @@ def plan_categories(
     part: Fraction,
     max_values: int,
 ) -> CategorySearch:
-    """Plan a search for columns with a part of a budget.
+    """Plan a search for columns with a part of a budget; `total` is the budget of the whole release.
 
     A budget in mu uses half of `delta`, and the threshold the other half. With a budget in epsilon, the search chooses
     between Laplace noise, and Gaussian noise with half of `delta`.

@@ -513,7 +513,7 @@ class ReportProtocol:
         Returns
         -------
         list of ndarray
-            Reports as arrays.
+            Reports of each field, and the mask of the reported fields if they are sampled.
 
         Raises
         ------

@@ -620,7 +620,7 @@ def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
         delta=round_up(delta),
         rho=None if rho is None else round_up(rho),
         losses=tuple(losses),
-        **_common_facts(releases),
+        **_find_common_facts(releases),
     )
 
 
@@ -641,7 +641,7 @@ def convert_to_common_relation(
 ) -> list[PrivacyGuarantee]:
     """Convert guarantees to the strongest relation that all of them imply."""
     releases = list(releases)
-    columns = _common_columns(releases)
+    columns = _find_common_columns(releases)
     if columns is not None:
         return [release.to("replace_values", columns=columns) for release in releases]
     relations = {release.relation for release in releases}
@@ -649,7 +649,9 @@ def convert_to_common_relation(
     return [release.to(relation) for release in releases]
 
 
-def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | None:
+def _find_common_columns(
+    releases: Iterable[PrivacyGuarantee],
+) -> tuple[Any, ...] | None:
     """Return the columns in the scopes of all guarantees for the values of columns; None without such guarantees."""
     scopes = [x.scope for x in releases if x.relation == "replace_values"]
     if not scopes:
@@ -665,7 +667,7 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
     return tuple(common)
 
 
-def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
+def _find_common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return all fields of the guarantee of several releases except the privacy losses.
 
     The trust model is the weakest one, the scope has the columns of all releases, and

@@ -185,7 +185,7 @@ def _log_mean_above(
     is computed, because -k has the conjugate term; None is returned if rounding errors
     are too large.
     """
-    tau = _saddle(values, masses, n)
+    tau = _find_saddle_point(values, masses, n)
     weights = masses * np.exp(tau * values)
     mass_at_0 = max(0.0, 1 - float(masses.sum()) * (1 + 2 * error) - 2.0**-48)
 
@@ -249,7 +249,7 @@ def _moment_excess(values: Floats, masses: Floats, z: NDArray[Any]) -> NDArray[A
     return real + 2j * (weights @ (sines * np.cos(half_angles)))
 
 
-def _saddle(values: Floats, masses: Floats, n: int) -> float:
+def _find_saddle_point(values: Floats, masses: Floats, n: int) -> float:
     """Return the approximate tau that minimizes E[e**(tau S)] / tau**2.
 
     S is the sum of n independent draws from `values` with the probabilities `masses`, and 0 otherwise.

@@ -51,7 +51,7 @@ POSITION = "position"
 """Key of the positions of numbers within their bins."""
 
 MIN_VALID = 0.02
-"""Smallest proportion of people of a bin for whom an event is valid, by whose inverse it is more likely."""
+"""Smallest positive proportion of people of a bin for whom an event is valid; its inverse is the largest weight."""
 
 MAX_OMITTED, MIN_PLANNED = 0.05, 100
 """Largest proportion of omitted events without a warning, and smallest number of events of which one must be valid."""
@@ -308,6 +308,7 @@ class EventModel:
         """The model, in which the cells of events that are invalid for some people of a bin are more likely."""
         # These events are rejected for such people, so that other people of the bin have as many more of them.
         columns, model = self.columns, self.fitted.counts.model
+        # An event is invalid for a person if none of these draws of its numbers is valid.
         n_draws = 1 + MAX_NUMBER_ROUNDS
         proportions = measure_valid(columns.domain, columns.given, self.shapes, n_draws)
         weights = {}

@@ -162,7 +162,8 @@ class EventColumns:
         ]
         if self.has_order:
             workload += [(*pair, number) for pair in own_pairs]
-        # A person with many events has more rows, but the same weight in scores.
+        # Pairs with the number of events are favored, because a person with many events has
+        # more rows, but the same weight in scores.
         number_pairs = itertools.product(range(n), [number])
         related = list_related(self.domain, self.given)
         for constraint in self._places:

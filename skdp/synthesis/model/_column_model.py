@@ -293,6 +293,7 @@ class _DistinctRows:
 
         The attribute `cell_counts` has the number of rows in each public cell, by table.
         """
+        # The first tables are the tables of the single private columns, in order.
         last = max(max(cross.private) for cross in crosses)
         n_combinations, n_last = crosses[last].value_of.size, crosses[last].n_values
         combinations = np.arange(n_combinations).reshape(-1, n_last)

@@ -81,7 +81,9 @@ def encode_records(
         # A replacement may be a value of any type.
         is_clipped = isinstance(policy, str) and policy == "clip"
         if isinstance(values, Interval) and values.decimals is not None:
-            _round(column_codes, values, table.columns[index], is_clipped=is_clipped)
+            _round_codes(
+                column_codes, values, table.columns[index], is_clipped=is_clipped
+            )
         if is_clipped and isinstance(values, Interval):
             if name in unlisted:
                 _clip(column_codes, values, table.columns[index])
@@ -151,7 +153,7 @@ def _encode_replacement(
     return int(code)
 
 
-def _round(
+def _round_codes(
     codes: Codes, interval: Interval, column: ColumnLike, *, is_clipped: bool
 ) -> None:
     """Change the codes of numbers with more decimals than declared: to undeclared, or by rounding if `is_clipped`."""
