@@ -25,6 +25,16 @@ DIST = ROOT / "dist"
 SITE = runpy.run_path(str(ROOT / "skdp" / "pages.py"))["SITE"]
 FOLDERS = runpy.run_path(str(ROOT / ".ci" / "wheel_pages.py"))["FOLDERS"]
 PAGES = tuple(f"docs/{folder}/" for folder in FOLDERS)  # that the wheel contains
+# Fields that a person fills in before the first upload, while they are empty: docs/project/release.md.
+EMPTY_FIELDS = [
+    ("pyproject.toml", "# [project.urls]"),
+    ("pyproject.toml", r"replacement = '\1' },"),
+    ("skdp/pages.py", "SITE: str | None = None"),
+    ("README.md", "git clone ADDRESS"),
+    ("SECURITY.md", "**Contact:** the person who gave you the code"),
+    ("CITATION.cff", "# contact:"),
+    ("CITATION.cff", "# repository-code:"),
+]
 # Code, and the extra that the error names if the extra is not installed.
 NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
@@ -121,12 +131,9 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     assert addresses == ([] if SITE is None else [SITE]), (
         "set skdp.pages.SITE and [project.urls] in pyproject.toml to one address"
     )
-    if SITE is None:
-        print("note: no host: warnings link to files in the wheel")
-    if "**Contact:** the person who gave" in (ROOT / "SECURITY.md").read_text(
-        encoding="utf-8"
-    ):
-        print("note: no contact for security reports in SECURITY.md")
+    for name, text in EMPTY_FIELDS:
+        if text in (ROOT / name).read_text(encoding="utf-8"):
+            print(f"note: empty field in {name}, see docs/project/release.md: {text}")
 
 
 def check_installed(wheel: Path, environment: Path) -> None:

@@ -138,11 +138,13 @@ def test_installed_package_links_to_its_pages_in_html(monkeypatch, tmp_path):
     page = tmp_path / "skdp" / "docs" / "guide" / "attacks.html"
     page.parent.mkdir(parents=True)
     page.touch()
+    monkeypatch.setattr(pages, "SITE", None)
     monkeypatch.setattr(pages, "__file__", str(tmp_path / "skdp" / "pages.py"))
     assert pages.address("guide/attacks#limitations") == f"{page.as_uri()}#limitations"
 
 
-def test_every_warning_names_an_existing_page():
+def test_every_warning_names_an_existing_page(monkeypatch):
+    monkeypatch.setattr(pages, "SITE", None)
     source = "".join(path.read_text(encoding="utf-8") for path in MODULES)
     named = list_linked_pages()
     assert len(named) > 10

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import skdp
+from skdp.pages import address
 from skdp.privacy import Mu
 
 DOMAIN = {"a": ["x", "y", "z"], "b": [1, 2]}
@@ -64,7 +65,7 @@ def test_each_fit_warns_at_the_line_of_the_user(name, encoder, category):
 def test_large_epsilon_of_a_central_estimator_warns(epsilon):
     (message,) = list_warnings(lambda: skdp.DPMean(epsilon, bounds=(0, 1)).fit(NUMBERS))
     assert message.startswith(f"epsilon={epsilon:.6g} gives weak protection from an attacker who knows everything else")
-    assert "Use epsilon <= 10. See file://" in message
+    assert f"Use epsilon <= 10. See {address('answers/which_epsilon')}" in message
 
 
 def test_central_estimator_warns_before_the_charge():
