@@ -86,6 +86,7 @@ def test_medians_of_dates_are_dates_and_of_other_types_are_times():
     assert median == datetime.combine(median.date(), datetime.min.time())
 
 
+@pytest.mark.filterwarnings("ignore:The 'generic' unit:DeprecationWarning")  # NaT without a unit, of NumPy 2.5
 def test_neighbors_with_hostile_times_cost_at_most_epsilon():
     objects = [
         LOW, date(9999, 12, 31), datetime(1, 1, 1), datetime(2021, 5, 1, tzinfo=UTC), pd.NaT, None, "2021-01-01", 7,
