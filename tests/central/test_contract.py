@@ -24,11 +24,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning"),
     pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
     # The tables of the checks are small.
-    pytest.mark.filterwarnings("ignore:The noise exceeds the variance:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The noise exceeds the (variance|effects|numbers of residuals):UserWarning"),
     pytest.mark.filterwarnings("ignore:Without a delta:UserWarning"),
     pytest.mark.filterwarnings("ignore:The noise is about as large as:UserWarning"),
     pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning"),
-    pytest.mark.filterwarnings("ignore:The noise exceeds the effects:UserWarning"),
     pytest.mark.filterwarnings("ignore:the categories of 'target':skdp.privacy.PrivacyLeakWarning"),
 ]
 

@@ -119,7 +119,7 @@ def _is_total(found):
 @pytest.mark.parametrize(
     ("seeds", "n_rows", "epsilon", "weighted"),
     diagonal(
-        often([range(6, 8), range(12)], [range(6, 8)]),
+        often([[7, 11], range(12)], [[7, 11]]),
         [1, 2],
         [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)],
         [False, True],
@@ -134,9 +134,9 @@ def test_neighbors_by_record_or_person_cost_at_most_epsilon(seeds, epsilon, n_ro
         handle_unknown="ignore",
         max_weight=2 if weighted else None,
     )
-    rng = np.random.default_rng(1)
     used = []
     for seed in seeds:
+        rng = np.random.default_rng([1, seed])  # of each seed, so that fewer seeds are some of the same neighbors
         people = make_people(3 + n_rows, seed).assign(income=rng.choice([0.0, 500, 1000, math.nan], 3 + n_rows))
         people["w"] = rng.choice([0.0, 0.5, 2.0, 9.0, math.nan], len(people))
         people["region"] = rng.choice(["n", "s", "?"], len(people))
