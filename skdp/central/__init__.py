@@ -2,7 +2,7 @@
 
 from skdp.central._base import CentralEstimator as CentralEstimator
 from skdp.central._counts_and_means import DPHistogram, DPMean
-from skdp.central._counts_and_means import planned_half_width as planned_half_width
+from skdp.central._counts_and_means import plan_margin_of_error as plan_margin_of_error
 from skdp.central._custom_statistics import (
     propose_test_release,
     sample_and_aggregate,

@@ -520,7 +520,7 @@ class DPHistogram(WeightedStatistic):
         )
 
 
-def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
+def plan_margin_of_error(histogram: DPHistogram, domain: Domain, level: float) -> float:
     """Return the margin of error of the least accurate count of `to_frame`, for planning before `fit`."""
     budget = replace(
         parse_budget(histogram.epsilon), rows_per_person=histogram.max_rows_per_person

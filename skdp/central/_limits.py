@@ -348,7 +348,7 @@ class LimitSearch:
             is_open = ~np.isfinite(ends)
             width = float(ends[1] - ends[0])
             limits, is_clear = noisy.find_limits(self._unit_noise, width)
-            # Noise beside the cell of 0 is not a scale.
+            # Limits that floats do not resolve are due to noise in the cells beside 0.
             is_clear = is_clear and has_float_resolution(*limits)
             is_known[column] = is_clear and (self.within or is_open.any())
             is_found = is_open | (self.within and is_clear)

@@ -209,8 +209,8 @@ class Candidates:
 
     def find_candidate(self, cut: int) -> int:
         """Return the candidate of a cut of the line, in units of ``1 / VALUE_MASS``."""
-        # From the largest power of 100 down, with k a multiple of a power, and `rest` the
-        # position after the start of its interval. A block, from a multiple to the next one,
+        # From the largest power of 100 down, with the candidate k a multiple of a power, and
+        # `rest` the position after the start of its interval. A block, from a multiple to the next one,
         # has the intervals of all its numbers, and the first one is longer by `extra` units if
         # k is a multiple of larger powers, too. The position is counted from 0, as if all
         # numbers had the units of the octave.
@@ -980,8 +980,8 @@ def score_endpoints(
         odds = max(n - 1, 1) * (1 - tail) / tail
         log_odds = log_upper(max(odds, Fraction(1)))
         added.append(math.ceil(Fraction(log_odds) / (rate * b)))
-    most = b * (int(masses.totals.max(initial=0)) + added[-1])
-    dtype: type = np.int64 if most < 1 << 62 else object
+    max_number = b * (int(masses.totals.max(initial=0)) + added[-1])
+    dtype: type = np.int64 if max_number < 1 << 62 else object
     n_added = np.array(added, dtype)[n_candidates][:, np.newaxis]
     # The first candidate has no value below it, so that some candidate has the distance 0.
     numbers = np.hstack([0 * n_added, n_added + below[:, 1:], n_added + totals])

@@ -208,7 +208,7 @@ def find_bound(
     return lower, n_used + 2 * n_trials, name
 
 
-def draw_rows(
+def make_row_sampler(
     release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: object
 ) -> Sampler:
     """Return a function that draws n outputs by releasing n copies of a one-row table, given by its index.
@@ -225,7 +225,7 @@ def draw_rows(
     return draw
 
 
-def draw_calls(release: Callable[[Any], Any], tables: Sequence[Any]) -> Sampler:
+def make_call_sampler(release: Callable[[Any], Any], tables: Sequence[Any]) -> Sampler:
     """Return a function that draws n outputs by releasing a table n times."""
 
     def draw(table: int, n: int) -> Draws:
@@ -498,12 +498,12 @@ def audit_epsilon(
     methods = ("transform", "report", "fit")
     if any(hasattr(release, name) for name in methods):
         fitted, tables = _fit_transformer(release, neighbors, draw_seed(random_state))
-        draw = draw_rows(partial(_draw_release, fitted), tables, fitted)
+        draw = make_row_sampler(partial(_draw_release, fitted), tables, fitted)
         n_default = 1_000_000
     else:
         _check_callable(release, neighbors, random_state)
         tables = list(neighbors or ())
-        draw = draw_calls(release, tables)
+        draw = make_call_sampler(release, tables)
         n_default = 10_000
     if len(tables) < 2:
         raise ValueError(

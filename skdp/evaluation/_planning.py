@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from skdp.base import NORMAL
-from skdp.central import DPHistogram, planned_half_width
+from skdp.central import DPHistogram, plan_margin_of_error
 from skdp.domain import Domain
 from skdp.local import OracleEncoder
 from skdp.privacy import WeakGuaranteeWarning
@@ -320,10 +320,10 @@ def _margin_of_error(
     proportions = np.linspace(0, 1, 101) if rates is None else np.ravel(rates)
     sampling = proportions * (1 - proportions)
     if isinstance(source, DPHistogram):
-        width = planned_half_width(source, _find_domain(source), LEVEL)
+        margin = plan_margin_of_error(source, _find_domain(source), LEVEL)
         if quantity == "count":
-            return width
-        return math.hypot(width / n_rows, Z * math.sqrt(sampling.max() / n_rows))
+            return margin
+        return math.hypot(margin / n_rows, Z * math.sqrt(sampling.max() / n_rows))
     noise_variance: Any = _design_variance
     if not isinstance(source, ReportDesign):
         source, noise_variance = _fit_to_declared(source), _report_variance

@@ -308,10 +308,10 @@ def _list_calibration(bins: Floats, counts: Floats) -> list[Line]:
     ranks = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
     parts = np.floor(10 * ranks)
     for part in np.unique(parts):
-        rows = np.outer(parts == part, [1.0, 1.0])
-        if (rows * counts).sum() > 0:
-            mean = np.average(scores, weights=rows[:, 0] * sizes)
-            lines.append(("prob_true", mean, rows * [0, 1], rows))
+        weights = np.outer(parts == part, [1.0, 1.0])
+        if (weights * counts).sum() > 0:
+            mean = np.average(scores, weights=weights[:, 0] * sizes)
+            lines.append(("prob_true", mean, weights * [0, 1], weights))
     return lines
 
 

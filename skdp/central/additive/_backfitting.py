@@ -540,8 +540,8 @@ class ResidualSizes:
         # errors that follow from them alone, too.
         changes = counts - self._counts
         self._counts += self._weights.choose(changes, error**2) * changes
-        # If noise exceeds the counts, a small limit may be due to noise. Of a normal
-        # residual, it is 2.3 standard deviations.
+        # If noise exceeds the counts, a small limit may be due to noise. For normal residuals, the
+        # limit is 2.3 standard deviations, and 0.2 is the mean square in squared limits.
         limit = largest / 2 if is_small else min(limit, largest)
         square, slope = (0.2, 1.0) if is_small else self._describe(limit)
         # Residuals of fitted rows are smaller than residuals of further rows.

@@ -213,8 +213,8 @@ def find_inferred(estimator: object) -> list[Any]:
         for name in getattr(domain, "columns", ()):
             if getattr(domain[name], "observed", False):
                 columns.append(name)
-        is_unread = not hasattr(estimator, "guarantee_")
-        if is_unread and isinstance(getattr(part, "categories", None), str):
+        is_unfitted = not hasattr(estimator, "guarantee_")
+        if is_unfitted and isinstance(getattr(part, "categories", None), str):
             columns.append(None)
     return columns
 

@@ -261,6 +261,7 @@ class EventModel:
     def measure_forbidden(self, people: FittedTable) -> dict[str, float]:
         """Estimate the proportion of draws that each constraint forbids: of events, or of people for their numbers."""
         _, persons, events = self._simulate(people, np.random.default_rng(0))
+        # The events that violate a constraint, or whose number or place it limits.
         marks = self.joint._mark_limited(write_frame(self.template, events))
         misplaced = mark_misplaced(self.joint, marks, persons)
         proportions = {}

@@ -17,7 +17,7 @@ from skdp.domain import Domain, Interval, make_edge_array
 from skdp.privacy import Split
 from skdp.synthesis.measure._interactions import group_values
 from skdp.synthesis.measure._private_counts import PrivateCells
-from skdp.synthesis.measure._rules import find_ends
+from skdp.synthesis.measure._rules import find_bin_starts
 from skdp.synthesis.measure._tails import fit_tails
 from skdp.synthesis.model import (
     Covariance,
@@ -113,11 +113,13 @@ def measure_cells(
     cells = _find_numbers(private, cells, levels)
     numbers = NumberCounts(intervals, cells, levels, private.noise.is_gaussian)
     if found:
-        ends = {
-            c: find_ends(cells[c], (facts or domain)._list_limits(domain.columns[c]))
+        starts = {
+            c: find_bin_starts(
+                cells[c], (facts or domain)._list_limits(domain.columns[c])
+            )
             for c in found
         }
-        domain = _choose_bins(private, domain, numbers, ends, max_bins)
+        domain = _choose_bins(private, domain, numbers, starts, max_bins)
         numbers = replace(numbers, intervals=find_intervals(domain))
     private.coarsen(domain, numbers.bins)
     return domain, numbers
@@ -275,15 +277,15 @@ def _choose_bins(
     private: PrivateCells,
     domain: Domain,
     numbers: NumberCounts,
-    ends: Mapping[int, Sequence[int]],
+    starts: Mapping[int, Sequence[int]],
     max_bins: int,
 ) -> Domain:
     """Cut the intervals of columns into bins with about equal noisy counts, and return a domain with these bins.
 
-    Bins are merged cells, and so few that the noise of a pair of columns is small. Frequent values are bins. `ends` has
-    the first cells of bins that constraints name, by index of these columns.
+    Bins are merged cells, and so few that the noise of a pair of columns is small. Frequent values are bins. `starts`
+    has the first cells of bins that constraints name, by index of these columns.
     """
-    found = [*ends]
+    found = [*starts]
     counts = {column: numbers.combine(column, ()) for column in found}
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
     noise = private.noise.std_error(private.noise.remaining / (2 * len(domain.columns)))
@@ -309,9 +311,9 @@ def _choose_bins(
         edges = make_edge_array(fine.edges, fine.dtype)
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
-        # The numbers of bins between ends are rounded up to 1.
-        limit = max(1, min(MAX_FOUND_BINS, max_bins) - len(ends[column]))
-        parts = itertools.pairwise([0, *ends[column], proportions.size])
+        # The numbers of bins between starts are rounded up to 1.
+        limit = max(1, min(MAX_FOUND_BINS, max_bins) - len(starts[column]))
+        parts = itertools.pairwise([0, *starts[column], proportions.size])
         cuts = [0]
         for start, stop in parts:
             part = proportions[start:stop]

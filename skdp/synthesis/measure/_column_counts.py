@@ -220,7 +220,7 @@ def measure_columns(
     first = _measure_tables(columns, singles, weights, PARTS.columns, [])
     proportions = [estimate_proportions(counts) for counts in first]
     pairs = _list_pairs(columns, records, proportions)
-    chosen = _choose(
+    chosen = _choose_pairs(
         columns, pairs, _measure_gains(columns, pairs, proportions), weights
     )
     crosses = [*singles, *chosen]
@@ -341,7 +341,7 @@ def _measure_gains(
     return columns.score(pairs, PARTS.scores, expected).tolist() if pairs else []
 
 
-def _choose(
+def _choose_pairs(
     columns: PrivateColumns,
     pairs: Sequence[Cross],
     gains: Sequence[float],

@@ -1,4 +1,4 @@
-"""Constraints in a model: the cells that they exclude, the pairs that they relate, and the ends of bins."""
+"""Constraints in a model: the cells that they exclude, the pairs that they relate, and the starts of bins."""
 
 from __future__ import annotations
 
@@ -95,7 +95,10 @@ def mark_places(domain: Domain, constraint: Expression) -> tuple[Clique, Mask]:
 def _mark_possible(
     domain: Domain, is_valid: Callable[[pd.DataFrame], Mask], is_listed: bool
 ) -> Mask:
-    """Return True for each cell in which some row is valid; with an axis for each column."""
+    """Return True for each cell in which some row is valid; with an axis for each column.
+
+    `is_listed` is True if no column has bins.
+    """
     cells = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
     n_cells = cells.shape[1]
     numbers = _list_numbers(domain)
@@ -213,12 +216,12 @@ def _check_possible(domain: Domain, rows: pd.DataFrame) -> None:
         )
 
 
-def find_ends(cells: Interval, limits: Iterable[tuple[float, bool]]) -> list[int]:
+def find_bin_starts(cells: Interval, limits: Iterable[tuple[float, bool]]) -> list[int]:
     """Return the first cells of the bins that begin at some limits, each a number and True for a limit after it.
 
     A limit within a cell makes this cell a bin.
     """
-    ends: set[int] = set()
+    starts: set[int] = set()
     edges = make_edge_array(cells.edges, cells.dtype)
     if edges.dtype.kind == "M":
         return []
@@ -230,11 +233,11 @@ def find_ends(cells: Interval, limits: Iterable[tuple[float, bool]]) -> list[int
             np.clip(np.searchsorted(edges, number, "right") - 1, 0, edges.size - 2)
         )
         if is_after and not (not steps.step and number == edges[cell]):
-            ends.add(cell + 1)
+            starts.add(cell + 1)
             if number < steps.last[cell]:
-                ends.add(cell)
+                starts.add(cell)
         else:
-            ends.add(cell)
+            starts.add(cell)
             if number > steps.first[cell]:
-                ends.add(cell + 1)
-    return sorted(ends & {*range(1, edges.size - 1)})
+                starts.add(cell + 1)
+    return sorted(starts & {*range(1, edges.size - 1)})
