@@ -195,6 +195,7 @@ class _Column:
         self._counts[indices.drop_null().to_numpy()] += counts[~is_new]
         new = values.filter(pyarrow.array(is_new))
         is_full = bool(self._type)
+        # Values of another type are kept: they make this a column of text.
         if is_full and self._add_extremes(new):
             return
         self._values = pyarrow.concat_arrays([known, new])

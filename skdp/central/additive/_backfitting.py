@@ -543,7 +543,7 @@ class ResidualSizes:
         # If noise exceeds the counts, a small limit may be due to noise. For normal residuals, the
         # limit is 2.3 standard deviations, and 0.2 is the mean square in squared limits.
         limit = largest / 2 if is_small else min(limit, largest)
-        square, slope = (0.2, 1.0) if is_small else self._describe(limit)
+        square, slope = (0.2, 1.0) if is_small else self._estimate_square(limit)
         # Residuals of fitted rows are smaller than residuals of further rows.
         square /= max(1 - n_free / self._n_rows, 1 / 4)
         return NumberResiduals(
@@ -553,8 +553,8 @@ class ResidualSizes:
             is_guessed=is_guessed,
         )
 
-    def _describe(self, limit: float) -> tuple[float, float]:
-        """Estimate the mean square of residuals clipped to `limit`, in squared limits, and the part within it."""
+    def _estimate_square(self, limit: float) -> tuple[float, float]:
+        """Estimate the mean square of residuals clipped to `limit`, in squared limits, and the proportion within it."""
         counts, n_rows, error = (
             self._counts,
             self._n_rows,

@@ -217,10 +217,10 @@ class Comparison:
         Each marginal has a level, by which the values of its columns are grouped.
         """
         keys = dict.fromkeys((c, level) for clique, level in marginals for c in clique)
-        index = dict(zip(keys, itertools.count()))
+        index_of = dict(zip(keys, itertools.count()))
         columns = [(column, self.cut(column, level)) for column, level in keys]
         cliques = [
-            tuple(index[c, level] for c in clique) for clique, level in marginals
+            tuple(index_of[c, level] for c in clique) for clique, level in marginals
         ]
         guesses: list[Any] = [None] * len(cliques)
         sampling = np.empty(len(cliques))
