@@ -373,10 +373,10 @@ def read_table(
     positive = find_positive_label(positive_label, y=true)
     is_positive = true.isin([positive])
     if is_positive.nunique() < 2:
-        shown = true.unique().tolist()[:10]
+        found = "only this label" if is_positive.any() else "only other labels"
         raise ValueError(
             "y must have both the positive label and another label, got "
-            f"`positive_label`={positive!r}, and y with {shown}."
+            f"`positive_label`={positive!r}, and y with {found}."
         )
     labels = is_positive.to_numpy().astype(np.int64)
     values = dict(

@@ -226,7 +226,7 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "Column 'job' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "Column 'sex' must have only values in the domain"),
         ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "`positive_label` must be the favorable label"),
-        ({"positive_label": "yes"}, ValueError, r"got `positive_label`='yes', and y with \[(True|False), "),
+        ({"positive_label": "yes"}, ValueError, r"got `positive_label`='yes', and y with only other labels"),
         ({"sensitive_features": ["sex", "sex"]}, ValueError, "`sensitive_features` must be one or more distinct"),
         ({"sensitive_features": ["sex", "job"]}, ValueError, r"`privileged` must be a mapping with the keys"),
         ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "row labels in the order of"),
