@@ -55,9 +55,10 @@ def record(kind: str) -> Any:
 
 @record("noise")
 def add_noise(
-    number: Any, noise: int, draw: tuple[Any, ...], sensitivity: float
-) -> Any:
-    return number + noise
+    number: list[Any], noise: list[int], draw: list[Any], sensitivity: float
+) -> list[Any]:
+    # A list per draw: a record of dp-recorder takes a millisecond.
+    return [part + drawn for part, drawn in zip(number, noise, strict=True)]
 
 
 @record("choice")
@@ -83,14 +84,22 @@ class Noise(int):
 
     def __add__(self, number: Any) -> Any:
         if isinstance(number, np.ndarray):
-            sums = [self + part for part in number.ravel().tolist()]
-            return np.array(sums).reshape(number.shape)
-        return add_noise(number, int(self), self.draw, math.inf)
+            return add_array(np.array(self, object), number)
+        return add_noise([number], [int(self)], [self.draw], math.inf)[0]
 
     __radd__ = __add__
 
     def __rsub__(self, number: Any) -> Any:
         raise NotImplementedError("skdp adds noise")
+
+
+def add_array(noise: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return the sums of noise and numbers, which are one record."""
+    noise, numbers = np.broadcast_arrays(noise, numbers)
+    drawn = noise.ravel().tolist()
+    draws = [part.draw for part in drawn]
+    sums = add_noise(numbers.ravel().tolist(), [*map(int, drawn)], draws, math.inf)
+    return np.array(sums).reshape(numbers.shape)
 
 
 class NoiseArray(np.ndarray):
@@ -99,14 +108,13 @@ class NoiseArray(np.ndarray):
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any
     ) -> Any:
-        is_sum = ufunc is np.add and method == "__call__"
-        arrays = []
-        for array in inputs:
-            array = np.asarray(array)
-            arrays.append(array.astype(object) if is_sum else np.array(array.tolist()))
-        result = getattr(ufunc, method)(*arrays, **options)
-        if is_sum:
-            result = np.array(result.tolist())
+        if ufunc is np.add and method == "__call__":
+            is_noise = isinstance(inputs[0], NoiseArray)
+            noise, numbers = inputs if is_noise else inputs[::-1]
+            result = add_array(np.asarray(noise), np.asarray(numbers))
+        else:
+            arrays = [np.array(np.asarray(array).tolist()) for array in inputs]
+            result = getattr(ufunc, method)(*arrays, **options)
         if out:
             out[0][...] = result
             return out[0]
@@ -185,11 +193,19 @@ def list_losses(auditor: Auditor) -> Iterator[tuple[str, Fraction, list[float]]]
     for entry in auditor.log:
         if entry.kind == "EQ":
             continue
-        number, sampler, scale, _, row = entry.params["draw"]
-        change = measure_change(entry.inputs_d["number"], entry.inputs_dp["number"])
-        draws[number, sampler, scale, row if sampler == "cube_noise" else 0].append(
-            change
-        )
+        sides = entry.inputs_d["number"], entry.inputs_dp["number"]
+        if entry.kind == "noise":
+            changes = [
+                abs(number - other) for number, other in zip(*sides, strict=True)
+            ]
+            labels = entry.params["draw"]
+        else:
+            changes, labels = [measure_change(*sides)], [entry.params["draw"]]
+        for change, (number, sampler, scale, _, row) in zip(
+            changes, labels, strict=True
+        ):
+            part = row if sampler == "cube_noise" else 0
+            draws[number, sampler, scale, part].append(change)
     for (_, sampler, scale, _), changes in draws.items():
         changes = [change for change in changes if change]
         if changes:
@@ -270,7 +286,10 @@ def replay(
     )
     if n_records == n_other and guarantee.relation == "add_remove":
         claim = guarantee.to("replace")
-    n_numbers = sum(entry.kind != "EQ" for entry in auditor.log)
+    n_numbers = sum(
+        len(entry.params["noise"]) if entry.kind == "noise" else entry.kind != "EQ"
+        for entry in auditor.log
+    )
     return compute_epsilon(auditor, float(claim.delta)), float(claim.epsilon), n_numbers
 
 
