@@ -65,15 +65,17 @@ def add_noise(
 def choose(
     number: Any, choice: list[int], draw: tuple[Any, ...], sensitivity: float
 ) -> int:
-    # A list without items in its text: dp-recorder compares the texts of all arguments except `number`.
     return choice.pop()
 
 
-class Choice(list):
-    """Index that a mechanism chose."""
+class Hidden(list):
+    """Values of a draw without their text, because dp-recorder compares the texts of all arguments except `number`.
+
+    A choice uses as many random bytes as the scores require, so the noise of later draws differs in the second run.
+    """
 
     def __repr__(self) -> str:
-        return "choice"
+        return "hidden"
 
 
 class Noise(int):
@@ -85,7 +87,7 @@ class Noise(int):
     def __add__(self, number: Any) -> Any:
         if isinstance(number, np.ndarray):
             return add_array(np.array(self, object), number)
-        return add_noise([number], [int(self)], [self.draw], math.inf)[0]
+        return add_noise([number], Hidden([int(self)]), [self.draw], math.inf)[0]
 
     __radd__ = __add__
 
@@ -98,7 +100,8 @@ def add_array(noise: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     noise, numbers = np.broadcast_arrays(noise, numbers)
     drawn = noise.ravel().tolist()
     draws = [part.draw for part in drawn]
-    sums = add_noise(numbers.ravel().tolist(), [*map(int, drawn)], draws, math.inf)
+    noise = Hidden(map(int, drawn))
+    sums = add_noise(numbers.ravel().tolist(), noise, draws, math.inf)
     return np.array(sums).reshape(numbers.shape)
 
 
@@ -137,7 +140,7 @@ class Watcher:
         if np.shape(value) == ():
             draw = (self.n_draws, sampler, str(Fraction(scale)), 0, 0)
             scores = np.asarray(parameters["scores"], float)
-            return choose(scores, Choice([value]), draw, math.inf)
+            return choose(scores, Hidden([value]), draw, math.inf)
         width = value.shape[1] if value.ndim == 2 else 1
         noise = np.empty(value.size, object)
         for index, drawn in enumerate(value.ravel().tolist()):
