@@ -437,7 +437,7 @@ class TargetRows:
             expected = row_variance * replace(products, penalties=0.0).matrix
             squares = scores.shrink_toward(expected).sums * limit**2
             squares *= n_rows / max(n_rows - self.n_inputs, 1.0)
-            sampling = inverse @ squares @ inverse
+            sampling = self.rows.widening * inverse @ squares @ inverse
             inference = Inference(estimate, covariance, sampling)
         return coefficients, inference, products, n_rows
 
@@ -504,11 +504,7 @@ class TargetRows:
         budget = self.budget * (PARTS.counts * part / sum(COUNT_STEPS))
         noise = Noise.from_budget(budget)
         counts = noise.add_floats(source, count_by_size(np.abs(residuals)))
-        # Laplace noise, without a delta, exceeds 1.25 times 2.5 standard deviations as often as
-        # normal noise exceeds 2.5: in 0.6 %.
-        tail = 1.25 if self.budget.kind == "epsilon" else 1.0
-        error = tail * to_float(noise.std)
-        return choose_residual_limit(counts, error, n_rows, n_clipped)
+        return choose_residual_limit(counts, to_float(noise.std), n_rows, n_clipped)
 
     def _measure_scores(
         self, coefficients: Floats, limit: float, source: ByteSource
@@ -548,12 +544,12 @@ def weigh_rows(
     # not matter.
     middle, axes = np.zeros(rows.n_columns), np.eye(rows.n_columns)
     square, constant, covariance = rows.usual_square, UNIT, axes / 16
-    uncertainty = 0 * axes
+    uncertainty, shortened = 0 * axes, 0.0
     if budget.kind == "epsilon":
         factors = rows.largest_factors
     else:
         white = whiten(rows, budget, source)
-        rows, square, mean, axes, covariance, uncertainty = white
+        rows, square, mean, axes, covariance, uncertainty, shortened = white
         middle, constant = mean / UNIT, max(math.isqrt(square) // 2, 1)
         budget = budget * WHITE_PARTS.model
         factors = rows.factors(square)
@@ -562,7 +558,9 @@ def weigh_rows(
     # shortened rows.
     factors = factors * np.sqrt(weights)
     square += constant**2
-    weighted = WeightedRows(rows, factors, constant, square, covariance, uncertainty)
+    weighted = WeightedRows(
+        rows, factors, constant, square, covariance, uncertainty, shortened
+    )
     # With extremely narrow bounds, slopes exceed the largest float.
     with np.errstate(over="ignore"):
         origin = middle + rows.starts / rows.units

@@ -337,7 +337,7 @@ class Descent:
         end = self._predict(mean - inverse @ gradient)
         inverse = invert(move_sums(shrunk.sums, start, middle), self.constraint)
         step = -inverse @ gradient
-        sampling = move_sums(scores.sums, start, end)
+        sampling = self.rows.widening * move_sums(scores.sums, start, end)
         inverse = invert(move_sums(shrunk.sums, start, end), self.constraint)
         # The error of the second derivatives changes with them, and is multiplied by the step.
         change = find_change(start, middle)
@@ -370,7 +370,7 @@ class Descent:
         n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(count_noise.std)
         variance = len(steps.mean) * Noise.gaussian(budget).scale
         max_longer = min(MAX_CLIPPED_ROWS * math.sqrt(variance), n_clipped)
-        square, _ = choose_limit(
+        square, *_ = choose_limit(
             norms, rows.square, count_noise, source, max_longer=max_longer
         )
         largest = np.sqrt(square / (squares + constant)) * (1 - 2.0**-40)

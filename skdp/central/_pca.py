@@ -276,7 +276,7 @@ def _measure_covariance(
     of_center = budget * COVARIANCE_PARTS.center
     rows, middle, _, error_of_rows = center_rows(rows, of_center, source, **limits)
     norm_noise = Noise.from_budget(budget * COVARIANCE_PARTS.norms)
-    square, _ = choose_limit(
+    square, *_ = choose_limit(
         rows.squares, rows.largest_square, norm_noise, source, **limits
     )
     # A small constant leaves more precision to the products of columns. Half or twice the

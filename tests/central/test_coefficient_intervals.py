@@ -61,9 +61,10 @@ def check_coverage(model, draw, n_draws, wanted=lambda X, y: WEIGHTS, *, excess=
     errors = np.array(errors)
     n_misses = (np.abs(errors) > 1.96).sum(axis=0)
     assert (n_misses <= binom.ppf(1 - 1e-4, n_draws, 0.05)).all(), n_misses
-    # The mean square of standardized errors also finds standard errors that are too large.
+    # The mean square of standardized errors also finds standard errors that are too large. They are up to a fifth
+    # larger, because a relation of shortened rows may be curved.
     squares = (errors**2).sum(axis=0)
-    assert (chi2.ppf(5e-5, n_draws) < squares).all(), squares
+    assert (chi2.ppf(5e-5, n_draws) < 1.2**2 * squares).all(), squares
     assert (squares < excess * chi2.ppf(1 - 5e-5, n_draws)).all(), squares
 
 
@@ -214,6 +215,25 @@ def test_sampling_error_of_a_linear_model_is_the_standard_error_without_privacy(
         table = model.set_params(random_state=0).fit(X, y).summary()
         assert np.allclose(table["sampling_std_error"], wanted, rtol=0.04)
         assert (table["noise_std_error"] < 0.3 * wanted).all()
+
+
+@pytest.mark.parametrize("model", [LINEAR, LOGISTIC])
+def test_intervals_are_wider_where_rows_are_shortened(model):
+    """Rows of the same norm are not shortened; of normal rows, a tenth is, so curves bias the coefficients."""
+
+    def measure_variance(draw):
+        variances = []
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            X = draw(rng, (600, 2))
+            noise = rng.logistic(size=len(X))
+            y = noise if model is LINEAR else noise > 0
+            variances.append(model(4.0, delta=1e-6, random_state=seed).fit(X, y).summary()["sampling_std_error"] ** 2)
+        return np.mean(np.array(variances)[:, 1:] * X.var(axis=0))
+
+    normal = measure_variance(lambda rng, shape: rng.normal(size=shape).clip(-4, 4))
+    equal = measure_variance(lambda rng, shape: rng.choice([-1.0, 1.0], shape))
+    assert 1.3 < normal / equal < 2.5, normal / equal
 
 
 @pytest.mark.long
