@@ -8,16 +8,17 @@ import os
 import secrets
 import sys
 from contextlib import contextmanager
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 # Tests run in several processes, and threads that wait for each other on busy cores take minutes instead of seconds.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["MPLBACKEND"] = "agg"
 
 # Garbage is collected seldom, and never in all that was imported and collected: it takes a sixth of the CPU time.
-gc.set_threshold(50_000, 20, 20)
+gc.set_threshold(200_000, 20, 20)
 
 # First, because skops searches all modules imported before for each function of SciPy, which takes half a second.
 for name in ("scipy.special", "skops.io"):
@@ -86,30 +87,59 @@ def hide_leaks_of_duckdb():
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-@contextmanager
-def draw_by_key(*key):
-    """Replace secure bytes, and seeds drawn by NumPy, by bytes of a key; forked processes draw secure bytes."""
-    source, seeds, process = SeededSource("tests", *key), Random(repr(key)), os.getpid()
-    secure_bytes, token_bytes, default_rng = SecureSource.bytes, secrets.token_bytes, np.random.default_rng
+class KeyedSources:
+    """The bytes of a key, and the seeds drawn by NumPy; made when they are drawn, because many tests draw nothing."""
 
-    def is_parent():
-        return os.getpid() == process
+    process = os.getpid()
+    keys: ClassVar = []
+
+    def __init__(self, key):
+        self.key = key
+
+    @cached_property
+    def source(self):
+        return SeededSource("tests", *self.key)
+
+    @cached_property
+    def seeds(self):
+        return Random(repr(self.key))
+
+    @classmethod
+    def find(cls):
+        """Return the sources of the present key, or None in forked processes, whose draws are secure."""
+        return cls.keys[-1] if cls.keys and os.getpid() == cls.process else None
+
+
+def replace_draws(secure_bytes, token_bytes, default_rng):
+    """Replace secure bytes, and seeds drawn by NumPy, while a key is set; once, because each test has a key."""
 
     @wraps(secure_bytes)
     def draw_bytes(own, size):
-        return source.bytes(size) if is_parent() else secure_bytes(own, size)
+        keyed = KeyedSources.find()
+        return keyed.source.bytes(size) if keyed else secure_bytes(own, size)
 
     def draw_token(size=32):
-        return source.bytes(size).tobytes() if is_parent() else token_bytes(size)
+        keyed = KeyedSources.find()
+        return keyed.source.bytes(size).tobytes() if keyed else token_bytes(size)
 
     def make_rng(seed=None):
-        return default_rng(seeds.getrandbits(128) if seed is None and is_parent() else seed)
+        keyed = KeyedSources.find() if seed is None else None
+        return default_rng(keyed.seeds.getrandbits(128) if keyed else seed)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SecureSource, "bytes", draw_bytes)
-        patch.setattr(secrets, "token_bytes", draw_token)
-        patch.setattr(np.random, "default_rng", make_rng)
+    SecureSource.bytes, secrets.token_bytes, np.random.default_rng = draw_bytes, draw_token, make_rng
+
+
+replace_draws(SecureSource.bytes, secrets.token_bytes, np.random.default_rng)
+
+
+@contextmanager
+def draw_by_key(*key):
+    """Draw the bytes and seeds of a key; forked processes draw secure bytes."""
+    KeyedSources.keys.append(KeyedSources(key))
+    try:
         yield
+    finally:
+        KeyedSources.keys.pop()
 
 
 # The subject of these modules are secure bytes.
