@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from tests.conftest import often
+from skdp.central import _limits
+from tests.conftest import often, search_octaves
 from tests.privacy import postgres_server
 
+ALL_OCTAVES = _limits.MIN_POWER, _limits.MAX_POWER, _limits.MAX_NARROW_POWER  # most tests search fewer
 # Spark has no unsigned integers.
 SIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "uint64": pa.int64()}
 
@@ -188,7 +190,14 @@ def cluster():
 
 
 @pytest.fixture
-def dask_cluster(workers):
+def all_octaves():
+    """Search limits among as many octaves as the processes of a cluster do."""
+    with search_octaves(*ALL_OCTAVES):
+        yield
+
+
+@pytest.fixture
+def dask_cluster(workers, all_octaves):
     with workers.as_current():
         yield ENGINES["dask"]
 
@@ -218,7 +227,7 @@ def spark():
 
 
 @pytest.fixture
-def spark_engine(spark):
+def spark_engine(spark, all_octaves):
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def make(table):
