@@ -53,12 +53,13 @@ def warn_of_objects(table: Table) -> None:
         return
     names = []
     for name, column in zip(table.names, table.columns, strict=True):
-        if column.dtype == object:
+        # Text has dtype object before pandas 3, also in a category.
+        if getattr(column.dtype, "categories", column).dtype == object:
             names.append(name)
     if names:
         warn_user(
-            f"Columns {names} have dtype object: values that are not numbers, or not "
-            "times with bounds of times, are read as missing, because an error would "
+            f"Columns {names} have dtype object, or categories of it: values that are not "
+            "numbers, or not times with bounds of times, are read as missing, because an error would "
             "reveal them. Convert numbers to a numeric dtype, and dates by pd.to_datetime",
             "guide/preprocessing",
         )

@@ -152,10 +152,13 @@ def test_object_is_an_error_if_missing_values_are(name):
 
 def test_column_of_objects_is_determined_by_its_dtype():
     for values in ([1.0, 2.0], [1.0, "secret"], [None, None], ["a", "b"], []):
-        table = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": np.ones(len(values))})
-        with pytest.warns(UserWarning, match=r"^Columns \['a'\] have dtype object") as caught:
-            central.DPMean(bounds=(0, 5)).fit(table)
-        assert len(caught) == 1
+        column = pd.Series(values, dtype=object)
+        categories = pd.Categorical(column, pd.Index(column.unique(), dtype=object).dropna())
+        for a in (column, categories):
+            table = pd.DataFrame({"a": a, "b": np.ones(len(values))})
+            with pytest.warns(UserWarning, match=r"^Columns \['a'\] have dtype object") as caught:
+                central.DPMean(bounds=(0, 5)).fit(table)
+            assert len(caught) == 1
 
 
 @pytest.mark.parametrize("name", list(EVERY))
