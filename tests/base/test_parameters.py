@@ -53,4 +53,5 @@ def test_display_begins_with_the_plan_or_the_guarantee():
             assert " of 100 guesses about one record can be right, 50 without the release. " in first
             assert kind in first
             assert "DPMean" in rest
-    assert skdp.DPMean("none")._repr_mimebundle_()["text/plain"] == "DPMean(epsilon='none')"
+    # scikit-learn cannot show text in place of a number with NumPy 2.0.0.
+    assert skdp.DPMean(None)._repr_mimebundle_()["text/plain"] == "DPMean(epsilon=None)"

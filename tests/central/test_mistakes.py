@@ -66,7 +66,7 @@ def test_remedy_helps_the_beginner():
     for match, fit in {
         r"`keys` declares no values .* or find them with `keys='auto'`": lambda: skdp.DPGroupBy(by="sex").fit(people),
         "An array has no column names: pass a DataFrame": lambda: DPMean(bounds={"age": (0, 90)}).fit(np.ones((9, 1))),
-        "dtype str. Encode or exclude it, or convert": lambda: DPMean().fit(people),
+        "dtype string. Encode or exclude it, or convert": lambda: DPMean().fit(people.astype({"sex": "string"})),
         "with these edges": lambda: skdp.DPHistogram(domain={"age": [30, 50, 60]}).fit(people[["age"]]),
     }.items():
         with pytest.raises((TypeError, ValueError), match=match):
@@ -161,7 +161,7 @@ def test_missing_value_may_be_an_error(name):
     [
         ("DPRidge", Y[:-1], "X and y must have the same number of rows"),
         ("DPRidge", Y.where(Y == 0), "must not have missing|contains a missing value"),
-        ("DPRidge", Y.astype(str), "expected numbers.*y == 'yes'"),
+        ("DPRidge", Y.astype("string"), "expected numbers.*y == 'yes'"),
         ("DPLogisticRegression", Y.where(Y == 0), "y must not have missing values"),
         ("DPLogisticRegression", np.column_stack([Y, Y]), "`y` must be one column"),
         ("DPTargetEncoder", WORDS["a"].rename("y"), "Column 'y'"),

@@ -52,8 +52,8 @@ def test_statistics_of_times_at_a_large_epsilon_are_exact_in_all_libraries(conve
     released = model.fit(convert(VISITS)).to_frame()
     if not isinstance(released, pd.DataFrame):
         released = pl.DataFrame(released).to_pandas().set_index("k")
-    groups = VISITS.groupby("k")
     for column, unit in (("day", "datetime64"), ("stay", "timedelta64")):
+        groups = VISITS.dropna(subset=column).groupby("k")  # pandas 2.2 counts NaT in medians
         for statistic in ("mean", "median"):
             assert released[f"{column}_{statistic}"].dtype.name.startswith(unit)
             gaps = released[f"{column}_{statistic}"] - groups[column].agg(statistic)
