@@ -513,8 +513,7 @@ class NoisyCounts:
         """The scale of Laplace noise, or of Laplace noise with the standard deviation of Gaussian noise."""
         noise = self.start.noise
         scale = math.sqrt(noise.scale / 2) if noise.is_gaussian else noise.scale
-        # With a huge budget, one record is evidence.
-        return max(to_float(Fraction(scale)), 2.0**-20)
+        return to_float(Fraction(scale))
 
     @property
     def _n_side(self) -> int:
