@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import importlib
 import itertools
 import logging
 import os
@@ -19,11 +20,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from skdp.central import _limits
 from tests.conftest import often, search_octaves
 from tests.privacy import postgres_server
 
-ALL_OCTAVES = _limits.MIN_POWER, _limits.MAX_POWER, _limits.MAX_NARROW_POWER  # most tests search fewer
+LIMITS = importlib.import_module("skdp.central._limits")
+ALL_OCTAVES = LIMITS.MIN_POWER, LIMITS.MAX_POWER, LIMITS.MAX_NARROW_POWER  # most tests search fewer
+
 # Spark has no unsigned integers.
 SIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "uint64": pa.int64()}
 
