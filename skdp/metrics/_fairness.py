@@ -143,8 +143,9 @@ def fairness_report(
     -----
     UndefinedMetricWarning
         If a metric is nan or infinite, because a group has no rows that a rate divides
-        by, or because a rate is 0. The interval of a nan is the whole possible range, and
-        the standard error of a rate that is nan 0.5, which no estimate in [0, 1] exceeds.
+        by, or because a rate is 0. The interval of a nan is what the known rates leave
+        possible, and the standard error of a rate that is nan 0.5, which no estimate in
+        [0, 1] exceeds.
 
     See Also
     --------
