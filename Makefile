@@ -40,6 +40,9 @@ FIRST := $(addprefix tests/,base evaluation privacy central engines)
 pytest: pytest-first pytest-second
 pytest-first: SELECTED = $(FIRST) skdp
 pytest-second: SELECTED = tests $(addprefix --ignore=,$(FIRST))
+# Threads of Polars wait for work in a loop, which takes an eighth of the time of its tests; those of engines, in the first
+# run, need several threads.
+pytest-second: export POLARS_MAX_THREADS = 1
 pytest-first pytest-second: .venv/installed
 	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/pytest -p _hypothesis_pytestplugin -m "not long" -o cache_dir=.pytest_cache/$@ --assert=plain $(SELECTED) \
 		|| { $(BIN)/pytest -o cache_dir=.pytest_cache/$@ --last-failed --last-failed-no-failures=none $(SELECTED); exit 1; }

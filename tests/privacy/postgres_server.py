@@ -57,7 +57,10 @@ class Server:
 
     def start(self):
         """Start the server, and return when it answers."""
-        settings = ["-k", str(self.folder), "-c", "listen_addresses=", "-c", "max_connections=40"]
+        # A server that is killed keeps its files without `fsync`, and tables are small.
+        options = ["listen_addresses=", "max_connections=40", "fsync=off", "jit=off", "autovacuum=off"]
+        options += ["shared_buffers=16MB"]
+        settings = ["-k", str(self.folder), *(word for option in options for word in ("-c", option))]
         while True:
             command = [self.programs / "postgres", "-D", str(self.data), *settings]
             with open(self.folder / "log", "ab") as log:
