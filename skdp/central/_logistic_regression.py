@@ -52,6 +52,7 @@ from skdp.central.linear._losses import (
 )
 from skdp.central.linear._products import (
     MAX_QUANTILE,
+    MIN_SUPPORT,
     Curvature,
     Inference,
     Linearization,
@@ -288,7 +289,7 @@ class Descent:
         budget: PrivacyBudget,
         source: ByteSource,
     ) -> Curvature:
-        """Measure second derivatives, shrunk toward predicted ones; return `curvature` if the noise is too large.
+        """Measure second derivatives, shrunk toward expected ones; return `curvature` if the noise is too large.
 
         At the start, the second derivatives of all rows are equal up to weights. Elsewhere, there are two classes.
         """
@@ -299,16 +300,20 @@ class Descent:
             units[0] = 2 * bound_smaller(coefficients[:, 0], self.rows.squares)
         noise = plan_product_noise(budget, self.rows.square)
         norm = math.sqrt(len(coefficients)) * to_row_units(noise.std) / 4 / PAIR_FACTOR
-        scaled = curvature.sums / units[:, np.newaxis, np.newaxis]
-        if norm > MAX_EARLY_NOISE * float(np.median(np.linalg.eigvalsh(scaled[0]))):
+        scaled = curvature.expected / units[:, np.newaxis, np.newaxis]
+        median = float(np.median(np.linalg.eigvalsh(scaled[0])))
+        if norm > MAX_EARLY_NOISE * median:
             return curvature
+        # In the direction of columns that depend on each other, a step would be the error of a
+        # gradient, divided by the noise of a second derivative that is 0.
+        smallest = max(1 / 20, MIN_SUPPORT * norm / median)
         factors = self.rows.factors
         if self.loss.n_outputs == 1:
             roots = np.sqrt(np.minimum(tabulate_smaller() / (units[0] / 2), 1.0))
             factors = factors * roots.take(np.abs(logits[:, 0]))
         measured = self.rows.measure_products(factors, noise, source, 1 / 4)
         sums = [
-            measured.shrink_toward(one).sums * unit
+            measured.shrink_toward(one, smallest=smallest).sums * unit
             for one, unit in zip(scaled, units, strict=True)
         ]
         return replace(curvature, sums=np.stack(sums))
