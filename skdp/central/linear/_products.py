@@ -396,20 +396,22 @@ def find_gain(
         # The decrease by the constant alone.
         gain -= float(gradient[-1]) ** 2 / max(float(sums[-1, -1]), products.noise_norm)
     # The products given the constant.
-    row = products.matrix[-1, :-1]
-    given = products.matrix[:-1, :-1] - np.outer(row, row) / products.matrix[-1, -1]
-    values, vectors = np.linalg.eigh(given)
-    estimates, components = vectors.T @ estimate[:-1], vectors.T @ shrunk[:-1]
-    variances = np.diag(vectors.T @ covariance[:-1, :-1] @ vectors)
+    row = products.matrix[-1]
+    given = products.matrix - np.outer(row, row) / row[-1]
+    # Each component in the direction of an eigenvector of the sums was multiplied by a factor.
+    # Other directions do not suffice: eigenvalues that are at the minimum have any of them.
+    vectors = products.eigen[1]
+    estimates, components = vectors.T @ estimate, vectors.T @ shrunk
+    factors = np.divide(
+        components, estimates, out=np.zeros_like(estimates), where=estimates != 0
+    )
+    shrinkage = vectors * factors.clip(0, 1) @ vectors.T
     # C. Mallows (1973): the noise of the estimate is not an effect, nor is the noise of the
     # products.
-    factors = np.divide(
-        components, estimates, out=np.zeros_like(values), where=estimates != 0
-    )
-    slopes = 2 * values * (2 - factors) * components
-    gain -= 2 * float((values * factors * variances).sum())
-    gain -= 2 * products.square_error * float(components @ components)
-    return gain - math.sqrt(float((slopes**2 * variances).sum()))
+    slopes = 2 * (given @ shrunk + shrinkage @ given @ (estimate - shrunk))
+    gain -= 2 * float(np.trace(given @ shrinkage @ covariance))
+    gain -= 2 * products.square_error * float(shrunk[:-1] @ shrunk[:-1])
+    return gain - math.sqrt(float(slopes @ covariance @ slopes))
 
 
 def warn_of_weak_effects(*, has_delta: bool = True) -> None:
