@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from skdp.synthesis import SyntheticResampler as SyntheticResampler
     from skdp.synthesis import synthetic_inference as synthetic_inference
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 # Each public name and the package that is imported when the name is first used.
 _MODULES = {
