@@ -398,8 +398,8 @@ def find_gain(
     # The products given the constant.
     row = products.matrix[-1]
     given = products.matrix - np.outer(row, row) / row[-1]
-    # Each component in the direction of an eigenvector of the sums was multiplied by a factor.
-    # Other directions do not suffice: eigenvalues that are at the minimum have any of them.
+    # `shrink_jointly` multiplied each component in the direction of an eigenvector of the sums by
+    # a factor. The eigenvectors of `given` are arbitrary if several eigenvalues are equal.
     vectors = products.eigen[1]
     estimates, components = vectors.T @ estimate, vectors.T @ shrunk
     factors = np.divide(
