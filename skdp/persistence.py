@@ -571,11 +571,9 @@ def _check_guarantee(estimator: BaseEstimator) -> None:
 def _dump_transformer(
     transformer: ReportTransformer, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the JSON of the protocol of a local transformer, and its columns with inferred categories."""
+    """Return the JSON of the protocol of a local transformer."""
     _check_parameters(transformer, parameters)
-    domain: Any = transformer.protocol_.domain or {}
-    observed = [name for name, values in domain.items() if values.observed]
-    return {"protocol": transformer.to_json(), "observed": observed}
+    return {"protocol": transformer.to_json()}
 
 
 def _load_transformer(
@@ -583,17 +581,24 @@ def _load_transformer(
 ) -> ReportTransformer:
     """Return a local transformer with the parameters of `unfitted` and a state of `_dump_transformer`."""
     parameters = unfitted.get_params(deep=False)
+    text = fitted["protocol"]
+    if observed := fitted.get("observed"):
+        # Versions before 0.6.0 wrote these columns beside the protocol.
+        content = json.loads(text)
+        scope = content["guarantee"]["scope"]
+        content["guarantee"] |= {
+            "scope": [name for name in scope if name not in observed],
+            "observed": list(map(value_to_json, observed)),
+        }
+        text = json.dumps(content)
     # `from_json` computes the guarantee from the parameters.
-    transformer = type(unfitted).from_json(fitted["protocol"])
+    transformer = type(unfitted).from_json(text)
     _check_parameters(transformer, parameters)
     # The JSON lacks the ledger and the seed, and has lists of values instead of 'auto'.
     for name, value in parameters.items():
         setattr(transformer, name, value)
     transformer._ledger = transformer.ledger
     transformer._seed = transformer.random_state
-    domain: Any = transformer.protocol_.domain
-    for column in fitted["observed"]:
-        domain[column].observed = True
     return transformer
 
 

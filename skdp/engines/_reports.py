@@ -439,6 +439,12 @@ def _format_tally(
             ReportTransformer.from_json(file.protocol_text)
             protocols.append(json.loads(file.protocol_text))
     weakest = max(protocols, key=_rank_weakness)
+    # A column is unprotected if the categories of one protocol were read from the data.
+    lists = [one["guarantee"].get("observed", []) for one in protocols]
+    observed = [name for x in lists for name in x]
+    guarantee = weakest["guarantee"]
+    guarantee["observed"] = [x for x in weakest["columns"] if x in observed]
+    guarantee["scope"] = [x for x in guarantee["scope"] if x not in observed]
     return json.dumps(
         json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False
     )

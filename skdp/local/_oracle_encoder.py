@@ -390,8 +390,8 @@ class RandomizedResponseEncoder(OracleEncoder):
     categories : "auto", list of array-like, dict or Domain, default="auto"
         Values of each column. A `Domain` may contain further columns, which are
         ignored. "auto" uses the values that a dtype declares and infers all other
-        values from the data, with a `PrivacyLeakWarning`. None among the values
-        declares missing.
+        values from the data, with a `PrivacyLeakWarning`: their columns are not
+        protected. None among the values declares missing.
 
     strategy : {"split", "joint", "sample"}, default="split"
         How epsilon is allocated to the columns.
@@ -647,6 +647,7 @@ class UnaryEncodingTransformer(OracleEncoder):
                 self.oracles_,
                 protocol.sampling,
                 scope=protocol.columns,
+                observed=protocol.guarantee.observed,
                 mechanism=self._mechanism,
                 secure=self.random_state is None,
             )

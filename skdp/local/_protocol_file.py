@@ -50,6 +50,7 @@ _COMPARED = (
     "trust",
     "rho",
     "scope",
+    "observed",
     "max_rows_per_person",
 )
 
@@ -139,6 +140,7 @@ def describe_guarantee(guarantee: PrivacyGuarantee) -> dict[str, Any]:
     """Convert a guarantee to a dict of its fields and its text."""
     fields = asdict(guarantee)
     del fields["losses"], fields["method"]  # They follow from the parameters.
+    fields["observed"] = list(map(value_to_json, guarantee.observed))
     return fields | {"text": str(guarantee)}
 
 
@@ -237,6 +239,10 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
         if name == "bounds":
             declared = make_intervals(declared)
         parameters[name] = add_guarantee(Domain(declared), releases)
+    # Versions before 0.6.0 did not write which categories were read from the data.
+    for name in map(value_from_json, content["guarantee"].get("observed", [])):
+        parameters["categories"] |= {name: Categories(parameters["categories"][name])}
+        parameters["categories"][name].observed = True
     transformer = transformer_class(**parameters)
     if content["permanent"] is True:
         # The JSON does not contain the key. A new key makes permanent reports different.
@@ -297,7 +303,7 @@ def _check_n_values(declared: Any) -> None:
 
 def _comparable_parts(content: Mapping[str, Any]) -> str:
     """Return the parts of a protocol that must follow from its parameters, as text for a comparison."""
-    guarantee = content["guarantee"]
+    guarantee = {"observed": []} | content["guarantee"]
     parts = {
         "protocol": content.get("protocol"),
         "guarantee": {name: guarantee.get(name) for name in _COMPARED},

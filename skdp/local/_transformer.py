@@ -464,7 +464,8 @@ class ReportTransformer(TransformerMixin, PrivateEstimator, ABC):
         Notes
         -----
         **Privacy.** The JSON depends on the declared values only. Categories that `fit`
-        read from the data, with a warning, are part of it, and of every report.
+        read from the data, with a warning, are part of it, and of every report; the
+        guarantee does not cover their columns.
         """
         check_is_fitted(self)
         return self._json.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from html import escape
@@ -167,9 +167,12 @@ class JsonRecord(ABC):
 
 
 def parse_record(
-    text: str, record_format: str, names: Collection[str]
+    text: str, record_format: str, names: Collection[str], missing: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them."""
+    """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them.
+
+    `missing` has the values of fields that earlier versions did not write.
+    """
     check_type("text", text, str, "a str")
     content = parse_json(text, "`text`")
     found = content.get("format") if isinstance(content, dict) else None
@@ -179,8 +182,7 @@ def parse_record(
             f"{found!r:.40}."
         )
     check_version(content.get("version"), VERSION, "The record")
-    # Versions before 0.4.0 wrote no note of method; their ledgers and domains are read.
-    content = {"method": {}} | content
+    content = {**missing, **content}
     check_fields(content, ["format", "version", *names], "The record")
     return {name: content[name] for name in names}
 

@@ -59,6 +59,8 @@ class ReportDesign:
     group : column name, default=None
         Column with the group of each respondent. Groups have different channels, and
         must be random subsamples.
+    observed : bool, default=False
+        True if the values were read from the data, so that no guarantee covers the column.
 
     Attributes
     ----------
@@ -121,6 +123,7 @@ class ReportDesign:
         values: Labels,
         reports: Iterable[Any] | None = None,
         group: ColumnName | None = None,
+        observed: bool = False,
     ) -> None:
         # `channel` has a row for each true value and a column for each report, or is a
         # mapping from group to such a matrix. `values` are the labels of the true
@@ -132,6 +135,7 @@ class ReportDesign:
         self.values = list(self._labels.values())
         self.reports = self.values if reports is None else list(reports)
         self.group = group
+        self.observed = observed
         for name, labels in (("values", self.values), ("reports", self.reports)):
             if len(labels) < 2 or len(set(labels)) < len(labels):
                 raise ValueError(
@@ -215,6 +219,7 @@ class ReportDesign:
             values=first._labels,
             reports=first.reports,
             group=group,
+            observed=any(design.observed for design in designs.values()),
         )
 
     @classmethod
@@ -439,6 +444,7 @@ class ReportDesign:
             values={**self._labels, CHEATERS: CHEATERS},
             reports=self.reports,
             group=self.group,
+            observed=self.observed,
         )
 
     def __repr__(self) -> str:
@@ -475,7 +481,12 @@ class ReportDesign:
                 f"{self.column!r} has a report that is impossible under a value."
             )
         scope = (self.column,)
-        return PrivacyGuarantee(self.epsilon, scope=scope, mechanism=ANSWERS)
+        return PrivacyGuarantee(
+            self.epsilon,
+            scope=scope,
+            observed=scope if self.observed else (),
+            mechanism=ANSWERS,
+        )
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that create the design.
@@ -491,6 +502,7 @@ class ReportDesign:
             "values": self._labels,
             "reports": self.reports,
             "group": self.group,
+            "observed": self.observed,
         }
 
     def debias(self, reports: TableLike) -> Any:

@@ -281,8 +281,14 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, PrivateEstimator):
             half: np.array(encoder.channel()[index], float)
             for half, encoder in enumerate(self.encoders_)
         }
-        values = list(domain[column].values)
-        return ReportDesign(column, channels, values=values, group=GROUP)
+        values = domain[column]
+        return ReportDesign(
+            column,
+            channels,
+            values=list(values.values),
+            group=GROUP,
+            observed=values.observed,
+        )
 
 
 def _add_halves(frame: object, is_second: Mask) -> Any:

@@ -24,6 +24,7 @@ WEIGHTS = np.arange(120) % 3 / 2
 VISITS = PEOPLE.assign(person=np.arange(120) % 30, day=np.arange(120) // 30)
 VISITS_DOMAIN = DOMAIN | skdp.Domain({"day": skdp.Interval(0, 3)})
 TABLES = {
+    "inferred": SEX,
     "numbers": AGE,
     "rappor": SEX,
     "sets": pd.DataFrame({"job": [["clerk"], ["cook", "clerk"], []] * 40}),
@@ -46,6 +47,7 @@ def encoders():
         "permanent": skdp.UnaryEncodingTransformer(
             1.0, memoize=True, secret_key=bytes(range(32)), categories=DOMAIN.select(["sex", "job"])
         ),
+        "inferred": skdp.RandomizedResponseEncoder(1.0, random_state=0),
         "numbers": skdp.NumericPerturber(1.0, bounds={"age": (20, 80)}, random_state=0),
         "rappor": skdp.RapporEncoder(n_bits=8, random_state=0),
         "sets": skdp.SetValuedEncoder(1.0, categories={"job": ["clerk", "cook"]}, max_size=2, random_state=0),

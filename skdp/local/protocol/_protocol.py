@@ -91,7 +91,8 @@ class ReportProtocol:
         Fields, which report one or several columns each.
     guarantee : PrivacyGuarantee
         Guarantee of one release or, for permanent reports, of all releases of unchanged
-        values. Its ``scope`` contains the columns in their order.
+        values. Its ``scope`` contains the columns in their order. Columns whose categories were
+        read from the data are moved to its ``observed``.
     sampling : Sampling, default=None
         Random choice of the field that a record reports, independent of its values. The
         column ``sampled`` contains its index. None reports all fields.
@@ -99,6 +100,8 @@ class ReportProtocol:
         Key and contexts of permanent reports. None draws new reports in each release.
     chosen : mapping, default={}
         Parameters of the transformer that `fit` selected, by name.
+    columns : tuple of str, default=()
+        Names of the privatized columns. By default the scope of the guarantee.
 
     Examples
     --------
@@ -120,6 +123,7 @@ class ReportProtocol:
     sampling: Sampling | None = None
     memo: Memo | None = None
     chosen: Mapping[str, Any] = attribute(default_factory=dict)
+    columns: tuple[Any, ...] = ()
 
     # Declared values of the categorical columns, and of those columns whose reports are
     # values; None if there are no such columns.
@@ -133,6 +137,8 @@ class ReportProtocol:
         # Derive attributes from the fields: `domain` has the declared values of all
         # columns, `values` of the columns whose reports are values themselves, and
         # `report_columns` are the names of the columns of the reports.
+        columns = self.columns or self.guarantee.scope
+        object.__setattr__(self, "columns", columns)
         declared: dict[Any, Any] = {}
         value_columns: dict[Any, Any] = {}
         names = []
@@ -152,7 +158,11 @@ class ReportProtocol:
             )
         # The order of the columns of the domain determines joint codes.
         ordered = {name: declared[name] for name in self.columns if name in declared}
+        observed = [name for name, values in ordered.items() if values.observed]
         computed = {
+            "guarantee": replace(
+                self.guarantee, scope=columns, observed=tuple(observed)
+            ),
             "domain": Domain(ordered) if ordered else None,
             "values": Domain(value_columns) if value_columns else None,
             "report_columns": self._order_names(names, self.columns),
@@ -183,11 +193,6 @@ class ReportProtocol:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.guarantee!r})"
-
-    @property
-    def columns(self) -> tuple[Any, ...]:
-        """Names of the privatized columns."""
-        return self.guarantee.scope
 
     @property
     def n_sampled(self) -> int | None:

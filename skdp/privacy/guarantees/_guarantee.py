@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from dataclasses import fields as dataclass_fields
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from skdp._json import value_from_json
@@ -133,6 +134,10 @@ class PrivacyGuarantee(JsonRecord):
     scope : tuple of str, default=()
         Columns that the guarantee covers. Other columns of the same person are not covered. With
         ``relation="replace_values"``, the protected columns, at least one.
+    observed : tuple of str, default=()
+        Columns whose values were read from the data without protection, such as categories that were not declared. The
+        guarantee holds for records that agree in these columns, so they are not in the scope. Requires
+        ``relation="replace"`` or "replace_values". Without a scope, no column is protected.
     mechanism : str, default=""
         Name of the mechanism.
     secure : bool, default=True
@@ -161,7 +166,7 @@ class PrivacyGuarantee(JsonRecord):
     -----
     **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same people (sequential composition: epsilons
     and deltas add). If one of them protects named columns only ("replace_values"), the result protects the columns that
-    all such releases protect.
+    all such releases protect. A column that one of them has `observed` is unprotected in the sum.
 
     Sums and given fractions are rounded up to floats. Sums have the losses of both. Rhos add too; a release with
     ``delta = 0`` and without a rho then counts as ``epsilon * tanh(epsilon / 2)`` (see `skdp.privacy.Rho`), and an
@@ -193,6 +198,7 @@ class PrivacyGuarantee(JsonRecord):
     relation: Relation = "replace"
     trust: Trust = "local"
     scope: tuple[Any, ...] = ()
+    observed: tuple[Any, ...] = ()
     mechanism: str = ""
     secure: bool = True
     rho: float | None = None
@@ -207,9 +213,17 @@ class PrivacyGuarantee(JsonRecord):
         check_choice("relation", self.relation, RELATIONS)
         check_choice("trust", self.trust, TRUSTS)
         check_choice("unit", self.unit, UNITS)
-        if isinstance(self.scope, str):
-            raise TypeError("`scope` must be a tuple of names, got str.")
-        if self.relation == "replace_values" and not self.scope:
+        for name in ("scope", "observed"):
+            if isinstance(getattr(self, name), str):
+                raise TypeError(f"`{name}` must be a tuple of names, got str.")
+        if self.observed and self.relation == "add_remove":
+            raise ValueError(
+                "`observed` requires relation='replace' or 'replace_values', because a "
+                "record that is added has values of its own, got 'add_remove'. Use "
+                "`to('replace')` first."
+            )
+        is_open = set(self.scope) <= set(self.observed)
+        if self.relation == "replace_values" and is_open:
             raise ValueError(
                 "`scope` must name the protected columns with "
                 "relation='replace_values', got none."
@@ -220,6 +234,8 @@ class PrivacyGuarantee(JsonRecord):
             "epsilon": check_loss(self.epsilon, "epsilon"),
             "delta": check_failure(self.delta),
             "max_rows_per_person": rows,
+            "scope": tuple(x for x in self.scope if x not in self.observed),
+            "observed": tuple(dict.fromkeys(self.observed)),
             "losses": merge_losses(check_losses(self.losses)),
             "method": _format_facts(self.method),
         }
@@ -284,17 +300,22 @@ class PrivacyGuarantee(JsonRecord):
         True
         """
         names = [field.name for field in dataclass_fields(cls)]
-        fields = parse_record(text, cls._format, names)
-        for name, kind in {"scope": list, "losses": list, "method": dict}.items():
+        # Versions before 0.4.0 wrote no note of method, and before 0.6.0 no observed columns;
+        # their ledgers and domains are read.
+        missing: dict[str, Any] = {"method": {}, "observed": []}
+        fields = parse_record(text, cls._format, names, missing)
+        for name in ("scope", "observed", "losses", "method"):
+            kind = dict if name == "method" else list
             if not isinstance(fields[name], kind):
                 expected = "an object" if kind is dict else "an array"
                 raise ValueError(
                     f"`{name}` must be {expected}, got {type(fields[name]).__name__}."
                 )
         try:
-            scope = tuple(map(value_from_json, fields["scope"]))
+            for name in ("scope", "observed"):
+                fields[name] = tuple(map(value_from_json, fields[name]))
             losses = tuple(map(parse_loss, fields["losses"]))
-            return cls(**fields | {"scope": scope, "losses": losses})
+            return cls(**fields | {"losses": losses})
         except TypeError as error:
             raise ValueError(str(error)) from None
 
@@ -302,6 +323,7 @@ class PrivacyGuarantee(JsonRecord):
         """Return the fields of the JSON record."""
         return vars(self) | {
             "scope": list(map(write_name, self.scope)),
+            "observed": list(map(write_name, self.observed)),
             "losses": [loss._to_fields() for loss in self.losses],
             "method": dict(self.method),
         }
@@ -338,8 +360,8 @@ class PrivacyGuarantee(JsonRecord):
             If `columns` is a str.
         ValueError
             If the guarantee does not imply the result: from "replace" to "add_remove", or from "replace_values" to
-            whole records or to further columns; if `columns` are given for another relation, or are missing; or if the
-            implied delta is 1 or more.
+            whole records or to further or observed columns; if `columns` are given for another relation, or are
+            missing; or if the implied delta is 1 or more.
 
         Examples
         --------
@@ -353,7 +375,7 @@ class PrivacyGuarantee(JsonRecord):
         if relation == "replace_values":
             names = protected if columns is None else columns
             names = check_protected(relation, names)
-            _check_covered(names, protected)
+            _check_covered(names, protected, self.observed)
             return replace(self._convert_to_replace(), relation=relation, scope=names)
         check_protected(relation, columns)
         if protected is not None:
@@ -390,7 +412,12 @@ class PrivacyGuarantee(JsonRecord):
     @property
     def guess_probability(self) -> float:
         """The largest probability of a correct guess between two neighboring inputs that are equally likely."""
-        return bound_guess(self._to_loss(), self.losses)
+        return 1.0 if self._is_void else bound_guess(self._to_loss(), self.losses)
+
+    @property
+    def _is_void(self) -> bool:
+        """True if no column is protected, because the values of all columns were read from the data."""
+        return bool(self.observed) and not self.scope
 
     def true_positive_rate(self, false_positive_rate: ArrayLike) -> Any:
         """Return the largest true positive rate of an attack with a false positive rate.
@@ -433,6 +460,8 @@ class PrivacyGuarantee(JsonRecord):
         array([0.0022, 0.0183, 0.148 ])
         """
         rates = bound_true_positives(self._to_loss(), self.losses, false_positive_rate)
+        if self._is_void:
+            rates = np.ones_like(rates)
         return rates if rates.ndim else float(rates)
 
     def in_odds(self) -> str:
@@ -477,6 +506,11 @@ class PrivacyGuarantee(JsonRecord):
                 "Do not publish. The noise comes from a seed, and whoever knows or "
                 "guesses it can compute the true result."
             )
+        unprotected = ""
+        if self.observed:
+            unprotected = f" Unprotected, because values were read from the data: {join_names(self.observed)}."
+        if self._is_void:
+            return f"No column is protected.{unprotected}"
         difference = self._format_scope()
         if self.relation == "replace_values":
             difference = self._format_neighbors()
@@ -484,7 +518,7 @@ class PrivacyGuarantee(JsonRecord):
             "Suppose an attacker knows everything except which of two tables was used: "
             f"the data, or data that differ by {difference}. If both are equally likely,"
             " a guess is right 50 times in 100 before the release. After the release, "
-            f"{self._format_attack()}."
+            f"{self._format_attack()}.{unprotected}"
         )
 
     def _format_attack(self) -> str:
@@ -509,6 +543,10 @@ class PrivacyGuarantee(JsonRecord):
         if self.rho is not None:
             parts.append(f"rho = {format_number(self.rho)}")
         parts += [f"{self.trust} model", self._format_scope()]
+        if self.observed:
+            parts.append(
+                f"unprotected, as read from the data: {join_names(self.observed)}"
+            )
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
@@ -538,6 +576,8 @@ class PrivacyGuarantee(JsonRecord):
 
     def _format_scope(self) -> str:
         """Describe the relation of neighboring inputs and the columns of the scope."""
+        if self._is_void:
+            return "no column is protected"
         neighbors = self._format_neighbors()
         if self.relation == "replace_values":
             return f"{neighbors}, no other column is protected"
@@ -585,8 +625,15 @@ def check_protected(relation: object, columns: Sequence[Any] | None) -> tuple[An
     return names
 
 
-def _check_covered(names: Sequence[Any], protected: Sequence[Any] | None) -> None:
-    """Check that a guarantee for the values of `protected` covers all names; None covers all."""
+def _check_covered(
+    names: Sequence[Any], protected: Sequence[Any] | None, observed: Sequence[Any]
+) -> None:
+    """Check that a guarantee for the values of `protected` covers all names; None covers all that are not observed."""
+    if exposed := [name for name in names if name in observed]:
+        raise ValueError(
+            f"The values of {join_names(exposed)} were read from the data without "
+            "protection, so no guarantee covers them. Declare them."
+        )
     if protected is None:
         return
     # The guarantee does not compare inputs that differ in further columns.
@@ -636,6 +683,8 @@ def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
 # - Losses of two releases add up for pairs of tables that both guarantees compare. If one
 #   protects the columns S and another T, these tables differ in columns of both S and T.
 #   The union of S and T is not covered: the release that protects S may reveal T.
+# - A release that has observed columns compares records that agree in them. They are
+#   replaced and not added, and no sum with this release covers these columns.
 def convert_to_common_relation(
     releases: Iterable[PrivacyGuarantee],
 ) -> list[PrivacyGuarantee]:
@@ -650,7 +699,7 @@ def convert_to_common_relation(
 
 
 def _find_common_columns(
-    releases: Iterable[PrivacyGuarantee],
+    releases: Collection[PrivacyGuarantee],
 ) -> tuple[Any, ...] | None:
     """Return the columns in the scopes of all guarantees for the values of columns; None without such guarantees."""
     scopes = [x.scope for x in releases if x.relation == "replace_values"]
@@ -658,6 +707,8 @@ def _find_common_columns(
         return None
     # The columns have the order of the first scope.
     common = [name for name in scopes[0] if all(name in scope for scope in scopes)]
+    observed = {name for release in releases for name in release.observed}
+    common = [name for name in common if name not in observed]
     if not common:
         texts = " and ".join(join_names(scope) for scope in dict.fromkeys(scopes))
         raise ValueError(
@@ -670,12 +721,14 @@ def _find_common_columns(
 def _find_common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return all fields of the guarantee of several releases except the privacy losses.
 
-    The trust model is the weakest one, the scope has the columns of all releases, and
-    the unit and the number of rows of a person are protected by all of them.
+    The trust model is the weakest one, the scope has the columns of all releases except
+    observed ones, and the unit and the number of rows of a person are protected by all of them.
     """
     names: dict[Any, None] = {}
+    observed: dict[Any, None] = {}
     for release in releases:
         names |= dict.fromkeys(release.scope)
+        observed |= dict.fromkeys(release.observed)
     mechanisms = dict.fromkeys(release.mechanism for release in releases)
     # A release with epsilon = delta = 0 protects every unit, and requires no trust.
     lossy = [x for x in releases if x.epsilon or x.delta] or releases
@@ -686,6 +739,7 @@ def _find_common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
         "relation": releases[0].relation,
         "trust": max((release.trust for release in lossy), key=TRUSTS.index),
         "scope": tuple(names),
+        "observed": tuple(observed),
         "mechanism": ", ".join(filter(None, mechanisms)),
         "secure": all(release.secure for release in releases),
         "unit": units.pop() if len(units) == 1 else "limited_person",

@@ -238,7 +238,7 @@ class PrivacyStatement(JsonRecord):
             texts.append(self._format_total(self.total))
         elif not exposed["No guarantee for"]:
             texts.append("No column has a total guarantee")
-        if self.facts[0].protection == CHARGED:
+        if any(fact.protection == CHARGED for fact in self.facts):
             texts.append(
                 "Only charged releases are listed. Others may exist, and are not in "
                 "this total"
@@ -250,8 +250,9 @@ class PrivacyStatement(JsonRecord):
     def _format_total(self, total: PrivacyGuarantee) -> str:
         """Return the largest success of a guess, and the guarantee or plan without rho."""
         kind = "Guarantee" if all(step.fitted for step in self.steps) else "Plan"
-        # Rho is below, because two measures of one loss are hard to compare.
-        text = f"{kind}: {replace(total, rho=None)}"
+        # Rho is below, because two measures of one loss are hard to compare. Unprotected
+        # columns precede.
+        text = f"{kind}: {replace(total, rho=None, observed=())}"
         if not total.secure:
             return text
         guess = format_percent(total.guess_probability).capitalize()
@@ -518,7 +519,7 @@ def _describe_methods(steps: Iterable[StatedStep]) -> list[str]:
             facts["statistics"] = _QUANTILE.sub("quantile ", statistics)
         texts = [_METHOD.get(name, "{}").format(fact) for name, fact in facts.items()]
         texts.append(
-            f"Columns: {join_names(guarantee.scope)}. "
+            f"Columns: {join_names(guarantee.scope) or 'none'}. "
             f"Mechanism: {guarantee.mechanism or 'not stated'}."
         )
         names.setdefault(" ".join(texts), []).append(step)

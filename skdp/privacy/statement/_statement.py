@@ -26,6 +26,7 @@ from skdp.privacy.statement._walk import (
     ALL_COLUMNS,
     CHARGED,
     COUNTED,
+    INFERRED,
     Fact,
     StatedStep,
     Walk,
@@ -327,7 +328,9 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
     for title, stated, _ in charges:
         guarantee = account.convert(stated)
-        scope = guarantee.scope or ("all columns",)
+        scope = guarantee.scope
+        if not (scope or guarantee.observed):
+            scope = ("all columns",)
         counts[title, replace(guarantee, scope=scope)] += 1
     facts = []
     steps = []
@@ -338,6 +341,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         together = add_guarantees({guarantee: count})
         together = replace(together, method=guarantee.method)
         steps.append(StatedStep(name, together))
+        facts += [Fact(column, name, INFERRED) for column in guarantee.observed]
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
     total = fixed = None
     kinds = {"", account.relation, *account.numbers()}
@@ -346,6 +350,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     notes += [text for kind, text in _LEDGER_NOTES.items() if kind in kinds]
     if steps:
         fixed = add_guarantees(releases)
+    if fixed is not None and not fixed._is_void:
         total = replace(fixed, **_describe_spending(account))
         attack = fixed._format_attack()
         if total.secure and attack != total._format_attack():

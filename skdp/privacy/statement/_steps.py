@@ -207,7 +207,7 @@ def find_inferred(estimator: object) -> list[Any]:
 
     The list contains None if an unfitted part may infer categories of unknown columns.
     """
-    columns = []
+    columns = [*getattr(getattr(estimator, "guarantee_", None), "observed", ())]
     for part in iterate_parts(estimator):
         domain: Any = getattr(part, "domain_", None)
         for name in getattr(domain, "columns", ()):

@@ -225,7 +225,8 @@ class PrivateStep:
         scope = [name for name in columns if name in covered]
         if covered == {ALL_COLUMNS}:
             # The columns of X have no known names, so the names of the guarantee are used.
-            scope = [x for x in guarantee.scope if x not in self.targets] or scope
+            named = guarantee.scope + guarantee.observed
+            scope = [x for x in named if x not in self.targets] or scope
         self.scope = tuple(dict.fromkeys([*scope, *self.targets]))
         self.guarantee = guarantee
         self.is_alone = is_alone
@@ -479,6 +480,7 @@ class Walk:
         self._add_columns(scope)
         self._targets.update(private.targets)
         guarantee = replace(private.guarantee, scope=scope)
+        scope = guarantee.scope  # without observed columns
         is_fitted = hasattr(private.estimator, "guarantee_")
         stated = StatedStep(step, guarantee, fitted=is_fitted)
         self._add_step(stated, private.protection, private.targets)
@@ -633,7 +635,8 @@ def _find_targets(
             return []
     if not names and guarantee.relation != "replace_values":
         return []
-    return [name for name in guarantee.scope if name not in names]
+    named = guarantee.scope + guarantee.observed
+    return [name for name in named if name not in names]
 
 
 def _cover(
@@ -648,7 +651,9 @@ def _cover(
     in the scope that are not columns. Both results overlap if it is not known which
     columns of X the columns of the table are.
     """
-    selected = [name for name in guarantee.scope if name not in targets]
+    # Columns that are read from the data are processed as the scope, and exposed later.
+    named = guarantee.scope + guarantee.observed
+    selected = [name for name in named if name not in targets]
     protects_values = guarantee.relation == "replace_values"
     parts = flow.split(names, selected or names)
     # After other steps, a change of a protected column may change public columns, so none
