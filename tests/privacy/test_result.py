@@ -145,7 +145,7 @@ def test_epsilon_of_equal_charges_is_stated_as_it_is_shown():
             ledger.charge(charge, title)
         statement = privacy_statement(ledger)
         rows[titles[0]] = re.search(r"as charged +(\S+) +0 +(.*)", str(statement)).groups()
-        notes[titles[0]] = any('The epsilon beside "n times" is the sum' in note for note in statement.notes)
+        notes[titles[0]] = any('The epsilon beside "n times" is for n equal' in note for note in statement.notes)
     assert rows == {"table": ("1.2", "table, 12 times"), "0": ("0.1", "each of 0, ..., 11 (12 releases)")}
     assert notes == {"table": True, "0": False}
 

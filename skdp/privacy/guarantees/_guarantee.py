@@ -661,7 +661,7 @@ def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
         stated.append(replace(release._to_loss(), count=count))
         for loss in release._get_losses():
             losses.append(replace(loss, count=count * loss.count))
-    rho = _sum_of_rhos(stated)
+    rho = sum_of_rhos(stated)
     return PrivacyGuarantee(
         round_up(epsilon),
         delta=round_up(delta),
@@ -817,7 +817,7 @@ def compose(
     allowed = check_delta(delta) or Fraction(total.delta)
     losses = total._get_losses()
     bounds = [smallest_epsilon(losses, allowed)]
-    rho = _sum_of_rhos(losses)
+    rho = sum_of_rhos(losses)
     if rho is not None and allowed:
         bounds.append(zcdp_epsilon(rho, allowed))
     epsilon = min((bound for bound in bounds if bound is not None), default=None)
@@ -831,7 +831,7 @@ def compose(
     return replace(total, epsilon=epsilon, delta=round_up(allowed))
 
 
-def _sum_of_rhos(losses: Sequence[Loss]) -> Fraction | None:
+def sum_of_rhos(losses: Sequence[Loss]) -> Fraction | None:
     """Return the sum of the rhos of losses; None if a loss has no rho, or no loss states one.
 
     If no loss states a rho, the composition of the losses has a smaller epsilon.

@@ -133,7 +133,7 @@ class PrivacyStatement(JsonRecord):
         Named tuples of ``column, step, protection, guarantee``. ``guarantee`` is None if the step does not
         protect the column.
     total : PrivacyGuarantee or None
-        Sum of the guarantees, for the columns in its scope. None if no column is covered.
+        Guarantee of all steps together, for the columns in its scope. None if no column is covered.
     notes : tuple of str
         Assumptions and explanations.
     steps : tuple of StatedStep, default=()
@@ -143,8 +143,9 @@ class PrivacyStatement(JsonRecord):
     title, purpose, contact : str, default=""
         Name of the release, its intended use, and a person who answers questions.
     total_if_fixed : PrivacyGuarantee, default=None
-        For a ledger, the sum of the charges with their losses, which holds if their number and their losses were fixed
-        before the first result. `total` holds even if they depend on earlier results.
+        For a ledger, the guarantee of all charges together by their losses, as in a statement of a list. It holds if
+        their number and their losses were fixed before the first result; `total` holds even if they depend on earlier
+        results.
     ledgers : tuple of dict, default=()
         Budgets of the ledgers that the estimators charge, or of the ledger: ``epsilon, delta, rho, mu, relation,
         columns``.

@@ -11,6 +11,7 @@ from typing import Any
 
 from skdp.privacy._formats import format_name, format_number
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee, add_guarantees
+from skdp.privacy.guarantees._totals import compose_steps
 from skdp.privacy.ledger._book import Account
 from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.statement._result import PrivacyStatement
@@ -47,7 +48,7 @@ _LEDGER_NOTES = {
     "": (
         "The charges are as stated by the releases: keep the statement of each release, too."
     ),
-    "repeated": 'The epsilon beside "n times" is the sum of n equal charges.',
+    "repeated": 'The epsilon beside "n times" is for n equal charges together.',
     "replace": "A charge for adding or removing a record counts twice.",
     "delta": "If a charge has a delta, the total has the delta of the budget.",
     "rho": (
@@ -58,7 +59,7 @@ _LEDGER_NOTES = {
 _LEDGER_NOTES["mu"] = _LEDGER_NOTES["rho"]
 
 _SEVERAL = (
-    "The guess holds if the estimators and their epsilons were chosen before the first "
+    "The total holds if the estimators and their epsilons were chosen before the first "
     "result. Otherwise, charge a ledger, and state the ledger."
 )
 _IF_FIXED = (
@@ -114,9 +115,11 @@ def privacy_statement(
 
     Notes
     -----
-    **Privacy.** The statement is computed from attributes; nothing is charged and no data are read. The total is the
-    sum over all steps, including successive steps on the same column: an upper bound. It is for one call of `fit` and,
-    for local transformers, one call of `transform`. Only a `PrivacyLedger` counts further calls.
+    **Privacy.** The statement is computed from attributes; nothing is charged and no data are read. The total is for
+    all steps together, including successive steps on the same column: an upper bound. Epsilons and deltas add up,
+    except that epsilons of Gaussian noise for one delta are the epsilon of all their noise together, as in a ledger of
+    mu (or rho). The total of a ledger is never smaller. It is for one call of `fit` and, for local transformers, one
+    call of `transform`. Only a `PrivacyLedger` counts further calls.
 
     A statement is about the data that the owner of the estimator gives away. For an estimator in the central model
     alone, these are the fitted attributes and the rows of `sample`, so the total is its ``guarantee_`` (and the
@@ -282,7 +285,7 @@ def _find_total(
     """
     covered = walk.find_covered()
     protects_values = bool(walk.value_scopes)
-    counted = []
+    counted: Counter[PrivacyGuarantee] = Counter()
     conversions = []
     for step, guarantee, _ in walk.steps:
         if covered.isdisjoint(guarantee.scope):
@@ -297,11 +300,11 @@ def _find_total(
             before, after = (format_number(x.epsilon) for x in (guarantee, replaced))
             conversions.append(f"{step} (epsilon {before} becomes {after})")
             guarantee = replaced
-        counted.append(guarantee)
+        counted[guarantee] += 1
     if not counted:
         return None, []
     scope = tuple(name for name in walk.columns if name in covered)
-    total = replace(add_guarantees(Counter(counted)), scope=scope)
+    total = replace(compose_steps(counted), scope=scope)
     if not conversions:
         return total, []
     neighbors, steps = total._format_neighbors(), ", ".join(conversions)
@@ -328,17 +331,18 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
     for title, stated, _ in charges:
         guarantee = account.convert(stated)
-        scope = guarantee.scope
-        if not (scope or guarantee.observed):
-            scope = ("all columns",)
-        counts[title, replace(guarantee, scope=scope)] += 1
+        if not (guarantee.scope or guarantee.observed):
+            guarantee = replace(guarantee, scope=("all columns",))
+        counts[title, guarantee] += 1
     facts = []
     steps = []
     releases: Counter[PrivacyGuarantee] = Counter()
+    # A budget of epsilon is charged the sum of epsilons.
+    combine = compose_steps if account.epsilon is None else add_guarantees
     for (title, guarantee), count in counts.items():
         releases[guarantee] += count
         name = title if count == 1 else f"{title}, {count} times"
-        together = add_guarantees({guarantee: count})
+        together = combine({guarantee: count})
         together = replace(together, method=guarantee.method)
         steps.append(StatedStep(name, together))
         facts += [Fact(column, name, INFERRED) for column in guarantee.observed]
@@ -349,7 +353,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     notes = [_format_spending(ledger)]
     notes += [text for kind, text in _LEDGER_NOTES.items() if kind in kinds]
     if steps:
-        fixed = add_guarantees(releases)
+        fixed = compose_steps(releases)
     if fixed is not None and not fixed._is_void:
         total = replace(fixed, **_describe_spending(account))
         attack = fixed._format_attack()
