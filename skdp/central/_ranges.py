@@ -23,7 +23,13 @@ from skdp.central.statistics import (
     Noise,
     to_float,
 )
-from skdp.domain import Categories, Domain, Interval, has_single_values
+from skdp.domain import (
+    Categories,
+    Domain,
+    Interval,
+    has_single_values,
+    is_mixed,
+)
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
 from skdp.tables import (
@@ -47,6 +53,8 @@ def find_range(
             edges[-2] = edges[-1]  # the largest number has an edge below it
         # A bin is in the range if its lower edge is, because endpoints are edges.
         values = edges[:-1] + [None] * attribute.missing
+    elif is_mixed(attribute):
+        values[-1] = None  # no number
     declared = drop_missing(values)
     if not declared:
         raise ValueError(

@@ -47,6 +47,7 @@ from skdp.tables import (
     to_dates,
     to_numbers,
     to_object_list,
+    to_objects,
     to_python,
     type_of_column,
     type_of_declared,
@@ -828,6 +829,11 @@ def find_decoder(
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
         midpoints = np.array(attribute.values, attribute.dtype)
         return lambda codes: to_column(midpoints[codes], library)
+    if is_mixed(attribute):
+        if library in ("numpy", "pandas"):
+            return to_objects(attribute.values).__getitem__
+        # Other libraries have no columns of numbers and text.
+        attribute = Categories(map(to_text, attribute.values))
     declared_type = type_of_attribute(attribute)
     # The midpoint of a bin of whole numbers may have a fraction.
     if declared_type == "whole":
@@ -853,13 +859,17 @@ def type_of_attribute(attribute: Categories | Interval) -> str:
         if attribute.is_open:
             return "whole" if attribute.decimals == 0 else "real"
         return type_of_declared(attribute.edges, real=attribute.real)
-    return type_of_declared(attribute.values)
+    return "string" if is_mixed(attribute) else type_of_declared(attribute.values)
 
 
 def dtype_of_attribute(
     attribute: Categories | Interval, library: str, column: object
 ) -> Any:
     """Return the dtype of declared values in a library; categories if possible, if the dtype of `column` has them."""
+    if is_mixed(attribute):
+        if library in ("numpy", "pandas"):
+            return np.dtype(object)
+        attribute = Categories(map(to_text, attribute.values))
     declared_type = type_of_attribute(attribute)
     # pandas has no dtype of days, so bins of dates become datetimes.
     is_binned = isinstance(attribute, Interval)
@@ -877,16 +887,25 @@ OTHER = "(other)"
 class FoundCategories(Categories):
     """The values of one column that a release found, and `OTHER` as the last value, which all other values are.
 
-    The values are texts and None for missing. Whole numbers and booleans are read as their texts, so 1, 1.0 and "1" are
-    one value. All other objects, such as numbers with a fraction, are `OTHER`. Without `found`, the values are declared
-    as values that a release finds.
+    The values are texts, whole numbers or booleans, and None for missing; values of several types become texts. Columns
+    are read as texts, so 1, 1.0 and "1" are one value. All other objects, such as numbers with a fraction, are `OTHER`.
+    Without `found`, the values are declared as values that a release finds.
     """
 
     def __init__(self, found: Iterable[Any] | None = None) -> None:
         self.is_open = found is None
-        found = tuple(found or ())
-        super().__init__([*found, OTHER])
-        self._coder = ValueCoder(found)
+        values: list[Any] = [value for _, value in map(to_typed, found or ())]
+        texts = list(map(to_text, values))
+        if len(types_of_values(values)) > 1:
+            values = texts = sorted(set(texts), key=lambda text: (text is None, text))
+        if OTHER in texts:
+            raise TypeError(
+                "expected texts, whole numbers or booleans, got another value. Declare an "
+                "Interval for dates and for numbers with fractions."
+            )
+        super().__init__([*texts, OTHER])
+        self.values = (*values, OTHER)
+        self._coder = ValueCoder(texts)
 
     @property
     def found(self) -> tuple[Any, ...]:
@@ -902,6 +921,12 @@ class FoundCategories(Categories):
         return self._coder.encode(read_texts(column))
 
 
+def is_mixed(attribute: Categories | Interval) -> bool:
+    """Return True for numbers or booleans that a release found, beside the text of all other values."""
+    is_found = isinstance(attribute, FoundCategories)
+    return is_found and len(types_of_values(attribute.values)) > 1
+
+
 def read_texts(column: Column) -> Any:
     """Return a column of text, or an array of the texts of other values; see `to_text`."""
     if type_of_column(column) == "string":
@@ -913,19 +938,28 @@ def read_texts(column: Column) -> Any:
 
 def to_text(value: Any) -> str | None:
     """Return the text of a text, a whole number or a boolean; None if missing, and `OTHER` for other objects."""
+    _, known = to_typed(value)
+    return None if known is None else str(known)
+
+
+def to_typed(value: Any) -> tuple[str, str | int | bool | None]:
+    """Return the type and the value of a text, a whole number or a boolean; None if missing, otherwise `OTHER`.
+
+    Types distinguish True from 1, and sort booleans and numbers before texts.
+    """
     # Methods of subclasses of Python's types are not called, because they may run any code.
     kind = type(value)
     if issubclass(kind, str):
-        return str.__str__(value)
+        return "string", str.__str__(value)
     if kind in (bool, np.bool_):
-        return str(bool(value))
+        return "boolean", bool(value)
     if kind in (int, float) or issubclass(kind, np.integer | np.floating):
         if value != value:
-            return None
+            return "unknown", None
         # The comparison excludes infinite numbers, and integers with too many digits for a text.
         is_whole = abs(value) <= MAX_WHOLE_NUMBER and value == int(value)
-        return str(int(value)) if is_whole else OTHER
-    return None if is_missing(value) else OTHER
+        return ("number", int(value)) if is_whole else ("string", OTHER)
+    return ("unknown", None) if is_missing(value) else ("string", OTHER)
 
 
 def _to_json(values: FoundCategories) -> list[Any] | None:

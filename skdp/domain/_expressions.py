@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import ColumnName, Mask
+from skdp.domain._attributes import read_texts
 from skdp.domain._bins import MAX_EXACT
 from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_objects
 
@@ -81,7 +82,7 @@ class Operand(NamedTuple):
     def with_column(self, column: object) -> Operand:
         """Return the operand with the values of a column of a table, instead of none, for the declared type."""
         if self.family == _TEXT:
-            texts = to_objects(to_object_list(column))
+            texts = to_objects(to_object_list(read_texts(column)))
             texts[pd.isna(texts)] = None  # comparisons with pandas.NA raise an error
             return self._replace(data=texts)
         if self.family == _DATE:
@@ -116,7 +117,9 @@ def declare_operand(declared_type: str, attribute: Any) -> Operand:
         family,
         np.empty(0, dtype),
         is_whole=declared_type in ("whole", "unsigned", "date"),
-        texts=tuple(drop_missing(attribute.values)) if family == _TEXT else (),
+        texts=tuple(map(str, drop_missing(attribute.values)))
+        if family == _TEXT
+        else (),
     )
 
 

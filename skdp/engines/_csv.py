@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from skdp._arrays import ColumnName, Floats
-from skdp.domain import Categories, Interval
+from skdp.domain import Categories, Interval, is_mixed
 from skdp.readers import BATCH_ROWS, Extra, RefusedBatch
 from skdp.tables import drop_missing, types_of_values
 
@@ -298,7 +298,7 @@ def find_text_type(name: ColumnName, values: Categories | Interval) -> str:
         declared = _find_common_type(values)
         if declared is bool:
             return "bool"
-        if declared is str or not present:
+        if declared is str or not present or is_mixed(values):
             if "" in values.labels and None in values.labels:
                 raise ValueError(
                     f"Column {name!r}: a CSV file does not distinguish missing values "

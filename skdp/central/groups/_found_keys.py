@@ -22,7 +22,7 @@ from skdp.central.statistics import (
     encode_texts,
     join_codes,
     select_columns,
-    sort_texts,
+    sort_values,
     to_float,
     warn_user,
 )
@@ -150,7 +150,7 @@ def read_keys(
                 f"Column {name!r} must not contain {TOTAL!r} with totals. Rename this "
                 "text, or set `handle_unknown='ignore'` to exclude its rows."
             )
-    texts = [sort_texts({*counted, None}) for counted in counts]
+    texts = [sort_values({*counted, None}) for counted in counts]
     code_by_text = tuple(
         {text: code for code, text in enumerate(listed)} for listed in texts
     )

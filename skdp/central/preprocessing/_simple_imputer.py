@@ -49,6 +49,7 @@ from skdp.tables import (
     library_of,
     type_of_column,
     type_of_value,
+    types_of_values,
 )
 
 Strategy = Literal["mean", "median", "most_frequent"]
@@ -292,10 +293,10 @@ def _list_statistics(attribute: Any) -> list[Any]:
 
 
 def _list_extremes(values: list[Any]) -> list[Any]:
-    """Return the smallest and the largest of some numbers, or the first one of other values."""
-    if type_of_value(values[0]) == "number":
+    """Return the smallest and the largest of some numbers, or the first and the last one of other values."""
+    if types_of_values(values) == {"number"}:
         return [min(values), max(values)]
-    return values[:1]
+    return [values[0], values[-1]]
 
 
 def _fill(name: ColumnName, column: ColumnLike, value: object) -> Any:

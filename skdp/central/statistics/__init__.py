@@ -28,7 +28,7 @@ from skdp.central.statistics._categories import encode_texts as encode_texts
 from skdp.central.statistics._categories import find_threshold as find_threshold
 from skdp.central.statistics._categories import find_undeclared as find_undeclared
 from skdp.central.statistics._categories import plan_categories as plan_categories
-from skdp.central.statistics._categories import sort_texts as sort_texts
+from skdp.central.statistics._categories import sort_values as sort_values
 from skdp.central.statistics._categories import (
     undeclared_columns_error as undeclared_columns_error,
 )

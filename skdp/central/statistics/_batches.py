@@ -111,9 +111,10 @@ class Batches:
 
     def add_found(self, declared: object) -> Any:
         """Add the categories that are found to the declared values of a parameter."""
-        if not self.found:
+        if not any(name in self.found for name in self.names):
             return declared
-        return {**name_declared(self.names, declared), **self.found}
+        found = {name: self.found[name] for name in self.names if name in self.found}
+        return {**name_declared(self.names, declared), **found}
 
     def add_up(self, sums_of: SumsOf) -> list[Integers]:
         """Sum integers over all rows: `sums_of` returns the sums over the rows of a table."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from skdp.central.statistics._calibrated_noise import (
     Noise,
     warn_user,
 )
-from skdp.domain import OTHER, FoundCategories, domains_of_dtypes, read_texts, to_text
+from skdp.domain import OTHER, FoundCategories, domains_of_dtypes, to_typed
 from skdp.exact import exp_minus_bounds
 from skdp.privacy import PrivacyBudget, largest_mu
 from skdp.randomness import ByteSource
@@ -38,6 +38,10 @@ from skdp.tables import (
 
 # The fraction of the budget of a release for the search of its categories.
 SEARCH_PART = Fraction(1, 5)
+
+# A text, a whole number or a boolean after the name of its type, by which values are sorted.
+TypedValue = tuple[str, str | int | bool]
+Value = TypeVar("Value", str, TypedValue)
 
 # The types of columns whose categories are found.
 FOUND_TYPES = {"string", "number", "boolean", ANY_TYPE}
@@ -58,6 +62,8 @@ class CategorySearch:
     # The parameters epsilon and delta, the guarantee of all parts.
     total: PrivacyBudget
     delta: Fraction
+    # The target, if its classes are found; () otherwise.
+    classes: tuple[Any, ...] = ()
 
     @property
     def mechanism(self) -> str:
@@ -74,34 +80,54 @@ class CategorySearch:
 
     def describe(self) -> str:
         """Describe the search by public facts."""
-        return (
-            f"{', '.join(map(str, self.names))}: the values with many rows are found; all "
-            f"others are {OTHER!r}"
-        )
+        names = [str(name) for name in self.names if name not in self.classes]
+        facts = []
+        if names:
+            facts.append(
+                f"{', '.join(names)}: the values with many rows are found; all others are "
+                f"{OTHER!r}"
+            )
+        for name in self.classes:
+            facts.append(
+                f"{name}: the classes with many rows are found; rows of all other classes "
+                "are excluded"
+            )
+        return "; ".join(facts)
 
-    def count(self, rows: Batches) -> list[Counter[str | None]]:
-        """Count the values of each column, without noise."""
-        counts = []
-        for by_value in rows.select(self.names).count_texts(count_values):
-            counted: Counter[str | None] = Counter()
-            for value, n in by_value.items():  # an engine may have counted numbers
-                text = to_text(value)
-                if text is None or _is_unicode(text):
-                    counted[text] += n
-            del counted[OTHER]
-            counts.append(counted)
+    def count(self, rows: Batches) -> list[Counter[TypedValue | None]]:
+        """Count the values of each column by `to_typed`, without noise."""
+        columns = rows.select(self.names).count_texts(count_values)
+        counts = list(map(_type_values, columns))
+        for name, by_value in zip(self.names, counts, strict=True):
+            if name in self.classes and by_value[None]:
+                raise ValueError(
+                    "y must not have missing labels (NaN or None). Drop the rows without "
+                    "a label."
+                )
         return counts
 
     def find(
-        self, counts: Sequence[Counter[str | None]], source: ByteSource
+        self, counts: Sequence[Counter[TypedValue | None]], source: ByteSource
     ) -> dict[Any, FoundCategories]:
         """Find the frequent values of each column; `counts` are the result of `count`."""
         found = {}
         for name, by_value in zip(self.names, counts, strict=True):
             noisy = draw_frequent(by_value, self.noise, self.threshold, source)
             kept = sorted(noisy, key=noisy.__getitem__, reverse=True)[: self.max_values]
-            found[name] = FoundCategories(sort_texts(kept))
-        rare = [name for name, values in found.items() if not values.found]
+            values = [
+                None if typed is None else typed[1] for typed in sort_values(kept)
+            ]
+            found[name] = FoundCategories(values)
+        sizes = {name: len(categories.found) for name, categories in found.items()}
+        rare = [name for name in sizes if not sizes[name] and name not in self.classes]
+        for name in self.classes:
+            if sizes[name] < 2:
+                warn_user(
+                    "Fewer than two classes of y have enough rows for this epsilon and "
+                    "delta, so all rows get one prediction. Declare `classes`, or increase "
+                    "`epsilon`",
+                    "guide/models",
+                )
         if rare:
             warn_user(
                 f"No value of columns {rare} is frequent enough for this epsilon and delta, "
@@ -186,9 +212,27 @@ def check_types(table: Table, parameter: str) -> None:
             )
 
 
-def count_values(table: Table) -> list[Counter[str | None]]:
-    """Count the values of each column of a table by their texts; see `read_texts`."""
-    return [_count_texts(read_texts(column)) for column in table.columns]
+def count_values(table: Table) -> list[Counter[Any]]:
+    """Count the values of each column of a table: strings as they are, and other values by `to_typed`."""
+    counts: list[Counter[Any]] = []
+    for column in table.columns:
+        if type_of_column(column) == "string":
+            counts.append(_count_texts(column))
+        else:
+            counts.append(Counter(map(to_typed, to_object_list(column))))
+    return counts
+
+
+def _type_values(counts: Mapping[Any, int]) -> Counter[TypedValue | None]:
+    """Return counts by type and value of texts, whole numbers and booleans, and None for missing, without `OTHER`."""
+    typed: Counter[TypedValue | None] = Counter()
+    for value, n in counts.items():  # an engine may have counted numbers
+        kind, known = value if type(value) is tuple else to_typed(value)
+        if known is None or not isinstance(known, str):
+            typed[None if known is None else (kind, known)] += n
+        elif known != OTHER and _is_unicode(known):
+            typed[kind, known] += n
+    return typed
 
 
 # Counts of texts
@@ -268,22 +312,24 @@ def _encode_values(column: ColumnLike) -> tuple[NDArray[Any], list[Any]]:
 
 
 def draw_frequent(
-    counts: Mapping[str | None, int], noise: Noise, threshold: int, source: ByteSource
-) -> dict[str | None, int]:
-    """Add noise to the counts of all texts, and return the counts that reach the threshold, sorted by text."""
-    texts = sort_texts(counts)
-    noisy = np.array([counts[text] for text in texts], np.int64)
-    noisy = noisy + noise.draw(source, len(texts))
+    counts: Mapping[Value | None, int],
+    noise: Noise,
+    threshold: int,
+    source: ByteSource,
+) -> dict[Value | None, int]:
+    """Add noise to the counts of all values, and return the counts that reach the threshold, sorted by value."""
+    values = sort_values(counts)
+    noisy = np.array([counts[value] for value in values], np.int64)
+    noisy = noisy + noise.draw(source, len(values))
     return {
-        texts[index]: int(noisy[index]) for index in np.flatnonzero(noisy >= threshold)
+        values[index]: int(noisy[index]) for index in np.flatnonzero(noisy >= threshold)
     }
 
 
-def sort_texts(texts: Iterable[str | None]) -> list[str | None]:
-    """Sort strings by the alphabet, which does not depend on the rows, with missing last."""
-    listed = list(texts)
-    present = [text for text in listed if text is not None]
-    return [*sorted(present), *[None] * (len(listed) - len(present))]
+def sort_values(values: Iterable[Value | None]) -> list[Value | None]:
+    """Sort strings by the alphabet, or typed values, which does not depend on the rows, with missing last."""
+    ranked: list[Any] = [(value is None, value) for value in values]
+    return [value for _, value in sorted(ranked)]
 
 
 # Noise and threshold

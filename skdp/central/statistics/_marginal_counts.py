@@ -20,6 +20,7 @@ from skdp.domain import (
     Domain,
     Interval,
     find_decoder,
+    is_mixed,
     name_column_in_errors,
 )
 from skdp.tables import ORDERED_TYPES, Table, call_safely, drop_missing, type_of_value
@@ -289,8 +290,9 @@ def make_label_decoders(domain: Domain, library: str) -> list[Callable[[Codes], 
     decoders = []
     for name in domain.columns:
         with name_column_in_errors(name):
-            labels = domain[name].labels
-            # Missing alone is text, as the other keys that may be found.
-            values = Categories([None, ""] if list(labels) == [None] else labels)
+            values, labels = domain[name], list(domain[name].labels)
+            if not is_mixed(values):
+                # Missing alone is text, as the other keys that may be found.
+                values = Categories([None, ""] if labels == [None] else labels)
             decoders.append(call_safely(find_decoder, values, library, None))
     return decoders

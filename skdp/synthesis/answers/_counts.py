@@ -17,6 +17,7 @@ from skdp._arrays import ColumnName, Floats, Mask
 from skdp.base import LAPLACE, NORMAL, check_confidence_level
 from skdp.central import find_range
 from skdp.domain import (
+    OTHER,
     Categories,
     Domain,
     FoundCategories,
@@ -363,7 +364,8 @@ def _weigh_values(
     listed = [None if is_missing(value) else value for value in listed]
     codes = values.encode(to_objects(listed))
     if isinstance(values, FoundCategories):  # which reads other values as the last one
-        codes = Categories(values.values).encode(to_objects(listed))
+        is_other = np.array([value == OTHER for value in listed])
+        codes = np.where(codes < len(values.found), codes, len(values) - is_other)
     if (codes == len(values)).any():
         raise ValueError(
             f"The condition on column {name!r} must list declared values, {values!r}, "
