@@ -54,7 +54,7 @@ from skdp.central.statistics import (
     split_off_column,
     undeclared_columns_error,
 )
-from skdp.domain import Domain
+from skdp.domain import Domain, FoundCategories
 from skdp.privacy import (
     BudgetExceeded,
     GaussianLoss,
@@ -531,7 +531,7 @@ class CentralStatistic(CentralEstimator):
 
         # Release.
         if categories is not None:
-            rows = replace(rows, found=categories.find(values, source))
+            rows = self._add_found(rows, categories.find(values, source))
         if search is not None:
             limits = search.find(rows, counts, source, type(self).__name__)
             self._state_limits(search, limits)
@@ -556,12 +556,9 @@ class CentralStatistic(CentralEstimator):
             return None
         delta = check_delta(self.delta)
         given = parse_budget(self.epsilon)
-        parameter = self._found_parameter
         if given.given is not None or not delta:
-            features = getattr(self, "feature_names_in_", ())
-            declared = getattr(self, parameter)
-            raise undeclared_columns_error(parameter, declared, columns.names, features)
-        check_types(columns.table, parameter)
+            raise self._make_undeclared_error(rows, columns.names)
+        check_types(columns.table, self._found_parameter)
         total = replace(
             given, rows_per_person=budget.rows_per_person, by_person=budget.by_person
         )
@@ -577,6 +574,19 @@ class CentralStatistic(CentralEstimator):
             part=self._search_part,
             max_values=self._max_found,
         )
+
+    def _make_undeclared_error(self, rows: Batches, names: Sequence[Any]) -> ValueError:
+        """Return the error for columns whose categories must be declared without a delta."""
+        features = getattr(self, "feature_names_in_", ())
+        parameter = self._found_parameter
+        declared = getattr(self, parameter)
+        return undeclared_columns_error(parameter, declared, names, features)
+
+    def _add_found(
+        self, rows: Batches, found: Mapping[Any, FoundCategories]
+    ) -> Batches:
+        """Add the categories that a search found to the rows."""
+        return replace(rows, found=found)
 
     def _select_undeclared(self, rows: Batches) -> Batches:
         """Select the columns whose categories are not declared."""

@@ -198,11 +198,10 @@ class LinearModel(SupervisedStatistic):
 
         Warns
         -----
-        PrivacyLeakWarning
-            If classes are read from the target.
         UserWarning
-            If the noise is about as large as the number of rows or as the effects of the columns, or if a linear model
-            without a delta has too many columns for its noise. The warning follows from noisy numbers.
+            If the noise is about as large as the number of rows or as the effects of the columns, if fewer than two
+            classes are found, or if a linear model without a delta has too many columns for its noise. The warning
+            follows from noisy numbers.
         """
         return self._fit(X, FitInput(y, sample_weight, person))
 

@@ -39,6 +39,7 @@ from skdp.central._rows import (
     to_row_units,
 )
 from skdp.central._supervised import Classes, LogitClassifier, declare_indicators
+from skdp.central._widths import ScaleSearch
 from skdp.central.linear._losses import (
     MAX_CLIPPED_FRACTION,
     RESIDUAL_UNIT,
@@ -67,7 +68,7 @@ from skdp.central.linear._products import (
     shrink_jointly,
     warn_of_weak_effects,
 )
-from skdp.central.statistics import Batches, Noise, to_float
+from skdp.central.statistics import Batches, CategorySearch, Noise, to_float
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, Split
 from skdp.randomness import ByteSource
@@ -456,7 +457,7 @@ class PublicRows:
         self.classes = classes
         # For two classes, the sums over all rows are public, so the sums of the second class
         # determine the sums of the first class. The shape is (n_rows, n_indicators).
-        coded = np.arange(len(classes.values))
+        coded = np.arange(classes.n_fitted)
         self.indicators = classes.codes[:, np.newaxis] == coded[len(coded) == 2 :]
         self.scaler = StandardScaler(with_mean=fit_intercept)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -583,8 +584,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         bounds, a scale is found, with up to a quarter of the budget. A Domain may declare the columns before
         `DPOneHotEncoder`. Bounds of (0, 1) leave indicators unchanged.
     classes : list, optional
-        The classes that the target may have, from public knowledge. None is False and True for a boolean dtype;
-        otherwise it reads them from the target, with a `PrivacyLeakWarning`.
+        The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
+        them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
+        rows. Rows of other classes are then excluded.
     protect : {"record", "target"}, default="record"
         ``"record"`` protects whole records. ``"target"`` protects the values of the
         target: all columns of X and the number of rows are public, `bounds` are not
@@ -614,7 +616,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     intercept_std_error_ : ndarray of the shape of `intercept_`
         Standard errors of the constants that `summary` contains.
     classes_ : ndarray of shape (n_classes,)
-        The classes, sorted.
+        The classes, sorted; "(other)" if none was found. With one class, all rows get this prediction.
     domain_ : Domain
         The target and its classes.
     n_iter_ : int
@@ -639,8 +641,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is mu-Gaussian
     differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and use no budget, but
     a prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
-    table is allowed. Not covered: an error reveals that a value is missing or infinite, or that a class is not
-    declared.
+    table is allowed. A class that only one person has is found with a probability of at most delta
+    (:doc:`/guarantees/statistics`). Not covered: an error reveals that a value is missing or infinite, or that a class
+    is not declared.
 
     A 40th of the budget is used for noisy counts of the values of each column between its bounds, except (0, 1). Where
     they show that the bounds are far too wide, or where ends are open, a scale is found with a further part. Of the
@@ -755,8 +758,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self.random_state = random_state
 
     def _name_terms(self) -> str:
-        first, second = self.classes_.tolist()
-        return f"log odds of {second!r} against {first!r}"
+        first, *others = self.classes_.tolist()
+        against = f"against {first!r}"
+        return " ".join(["log odds", *(f"of {one!r}" for one in others), against])
 
     def _protects_target(self) -> bool:
         """Check `protect`, and return True if it is the target alone."""
@@ -817,6 +821,19 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         name, target = f"noisy sums with the target, {noise.name}", rows.names[-1:]
         return Plan(public, budget, (noise,), name, protected_columns=target)
 
+    def _replan(
+        self,
+        plan: Plan[Any],
+        rows: Batches,
+        search: ScaleSearch | CategorySearch,
+        bounds: Floats,
+    ) -> Plan[Any]:
+        if rows.found:  # classes
+            plan = self._plan(rows, search.rest, bounds)
+        if isinstance(search, CategorySearch):
+            return plan
+        return super()._replan(plan, rows, search, bounds)
+
     def _release_target(
         self, public: PublicRows, noise: Noise, source: ByteSource
     ) -> None:
@@ -839,7 +856,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         # All parts are fractions of this budget, including the part that `weigh_rows` spends.
         budget = plan.budget
         rows, units, _ = weigh_rows(on_grid, exact.weights, budget, source)
-        n_classes = len(self.classes_)
+        n_classes = exact.classes.n_fitted
         noise = Noise.gaussian(budget * CLASSES_PART, UNIT**2)
         counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
         min_count = 2 * to_float(noise.std) / UNIT

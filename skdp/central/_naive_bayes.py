@@ -30,6 +30,7 @@ from skdp.central._supervised import (
 )
 from skdp.central.statistics import (
     Batches,
+    CategorySearch,
     Noise,
     count_cells,
     declared_domain,
@@ -137,17 +138,18 @@ class DPCategoricalNB(NaiveBayes):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, default=0.0
-        Failure probability for a numeric `epsilon`. It is spent if categories are found, or if Gaussian noise is
-        smaller than the noise for a pure epsilon: from about nine columns at an epsilon of 1 and a delta of 1e-6. 0 for
-        pure privacy.
+        Failure probability for a numeric `epsilon`. It is spent if categories or classes are found, or if Gaussian
+        noise is smaller than the noise for a pure epsilon: from about nine columns at an epsilon of 1 and a delta of
+        1e-6. 0 for pure privacy.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge.
         None among the values declares missing as a category; an `Interval` makes bins of numbers. With a `delta`,
         values of columns without a declaration are found with a fifth of the budget: texts, whole numbers, booleans and
         missing values of many rows. All other values are the category "(other)".
     classes : list, optional
-        The classes that the target may have, from public knowledge. None is False and True for a boolean dtype;
-        otherwise it reads them from the target, with a `PrivacyLeakWarning`.
+        The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
+        them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
+        rows. Rows of other classes are then excluded.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value of a column. ``"error"`` reveals that such a
         value occurs. ``"ignore"`` excludes it from its column in `fit` and from the
@@ -173,7 +175,7 @@ class DPCategoricalNB(NaiveBayes):
         The proportions of the classes, each at least the standard deviation of its
         noise.
     classes_ : ndarray of shape (n_classes,)
-        The classes, sorted.
+        The classes, sorted; "(other)" if none was found. With one class, all rows get this prediction.
     domain_ : Domain
         The values of each column, and of the target.
     guarantee_ : PrivacyGuarantee
@@ -193,8 +195,8 @@ class DPCategoricalNB(NaiveBayes):
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     Predictions are post-processing and use no budget, but a prediction for a row of the table is computed from this
     row. The number of rows is protected too, and an empty table is allowed. A value that only one person has is found
-    as a category with a probability of at most delta (:doc:`/guarantees/statistics`). Not covered: an error reveals
-    that a value or a class is not declared.
+    as a category or class with a probability of at most delta (:doc:`/guarantees/statistics`). Not covered: an error
+    reveals that a value or a class is not declared.
 
     For each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
     counts by 1. All counts together are protected by exactly drawn Laplace noise of scale d / epsilon, or by Gaussian
@@ -260,9 +262,9 @@ class DPCategoricalNB(NaiveBayes):
         n_columns = len(columns.names)
         pairs = [(column, n_columns) for column in range(n_columns)]
         counts = count_cells(rows, domain, pairs, self.handle_unknown)
-        n_classes, order = len(classes.values), classes.order
+        n_values, order = len(classes.attribute), classes.order
         # (n_classes, n_values) each.
-        tables = [cells.reshape(-1, n_classes)[:, order].T for cells in counts]
+        tables = [cells.reshape(-1, n_values)[:, order].T for cells in counts]
         noise = self._noise(budget, n_columns)
         exact = ClassCounts(tables, domain, classes)
         return Plan(exact, budget, (noise,), f"{noise.name} on counts by class")
@@ -322,16 +324,17 @@ class DPGaussianNB(NaiveBayes):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, default=0.0
-        Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
-        pure epsilon: from about 25 columns at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
-        squares. 0 for pure privacy.
+        Failure probability for a numeric `epsilon`. It is spent if classes are found, or if Gaussian noise is smaller
+        than the noise for a pure epsilon: from about 25 columns at an epsilon of 1 and a delta of 1e-6, or twice as
+        many without sums of squares. 0 for pure privacy.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain, optional
         Bounds (low, high) of all columns or of each column, from public knowledge; None, or an end that is None, if
         there is none. Narrower limits are found with a fifth of the budget, or a third for a column with an open end,
         so wide bounds cost little. Values outside the limits are clipped, in predictions as well.
     classes : list, optional
-        The classes that the target may have, from public knowledge. None is False and True for a boolean dtype;
-        otherwise it reads them from the target, with a `PrivacyLeakWarning`.
+        The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
+        them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
+        rows. Rows of other classes are then excluded.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -355,7 +358,7 @@ class DPGaussianNB(NaiveBayes):
         The proportions of the classes, each at least the standard deviation of its
         noise.
     classes_ : ndarray of shape (n_classes,)
-        The classes, sorted.
+        The classes, sorted; "(other)" if none was found. With one class, all rows get this prediction.
     domain_ : Domain
         The target and its classes.
     bounds_ : ndarray of shape (n_features, 2)
@@ -377,7 +380,8 @@ class DPGaussianNB(NaiveBayes):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     Predictions are post-processing and use no budget, but a prediction for a row of the table is computed from this
-    row. The number of rows of each class is protected too, and an empty table is allowed. Not covered: an error
+    row. The number of rows of each class is protected too, and an empty table is allowed. A class that only one
+    person has is found with a probability of at most delta (:doc:`/guarantees/statistics`). Not covered: an error
     reveals that a value is missing or infinite, or that a class is not declared.
 
     Limits of the columns are found first, with a part of the budget. Values are integers on a grid between them. For
@@ -449,16 +453,23 @@ class DPGaussianNB(NaiveBayes):
         The sums are computed between the limits that are found.
         """
         sum_columns(rows.features, bounds, missing=False)
-        classes = Classes(rows, self.classes)
-        by_class = rows.select([rows.names[-1], *rows.names[:-1]])
         noise = self._noise(budget, len(bounds))
         name = f"{noise.name} on sums by class"
-        return Plan(ClassRows(by_class, classes), budget, (noise,), name)
+        return Plan(self._read_classes(rows), budget, (noise,), name)
+
+    def _read_classes(self, rows: Batches) -> ClassRows:
+        """Check the classes, and place the target first."""
+        classes = Classes(rows, self.classes)
+        return ClassRows(rows.select([rows.names[-1], *rows.names[:-1]]), classes)
 
     def _replan(
-        self, plan: Plan[ClassRows], rows: Batches, search: LimitSearch, bounds: Floats
+        self,
+        plan: Plan[ClassRows],
+        rows: Batches,
+        search: LimitSearch | CategorySearch,
+        bounds: Floats,
     ) -> Plan[ClassRows]:
-        return plan
+        return replace(plan, exact=self._read_classes(rows))
 
     def _release(self, plan: Plan[ClassRows], source: ByteSource) -> None:
         """Add noise to the sums of each class, and set its mean and variance of each column.

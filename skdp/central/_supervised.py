@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
+from sklearn.base import is_classifier
 from sklearn.utils import Tags, assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Codes, ColumnLike, ColumnName, Floats, Indices, TableLike
@@ -27,21 +26,92 @@ from skdp.base import (
 from skdp.central._base import CentralStatistic, FitInput
 from skdp.central.statistics import (
     Batches,
+    CategorySearch,
+    check_types,
     count_cells,
+    find_undeclared,
     split_off_column,
 )
-from skdp.domain import Domain
+from skdp.domain import Categories, Domain, FoundCategories, Interval
+from skdp.privacy import PrivacyBudget
 from skdp.readers import LargeTable
-from skdp.tables import ColumnError, Table, call_safely
+from skdp.tables import ColumnError, Table, has_integer_dtype, types_of_values
 
 
 class SupervisedStatistic(CentralStatistic):
     """Base class of estimators that release statistics of features and a target, which is the last column of rows."""
 
     _delta_is_for_noise = True
+    classes: Any = None
 
     def _select_categories(self, rows: Batches) -> Batches:
         return rows.features
+
+    def _read(self, X: TableLike, given: FitInput, max_rows: int) -> Batches:
+        rows = super()._read(X, given, max_rows)
+        return self._exclude_classes(rows, self.classes)
+
+    def _find_target(self, rows: Batches) -> Batches:
+        """Select the target if its classes are found: not for regressors, declared classes and dtypes of booleans."""
+        name = rows.names[-1 - rows.is_weighted]
+        target = rows.select([name])
+        declared = None if self.classes is None else {name: self.classes}
+        is_declared = declared is None and target.are_boolean().all()
+        if not is_classifier(self) or is_declared:
+            return rows.select([])
+        return rows.select(find_undeclared(target.table, declared))
+
+    def _select_undeclared(self, rows: Batches) -> Batches:
+        columns = super()._select_undeclared(rows)
+        return rows.select([*columns.names, *self._find_target(rows).names])
+
+    def _make_undeclared_error(self, rows: Batches, names: Sequence[Any]) -> ValueError:
+        features = super()._select_undeclared(rows).names
+        if features:
+            return super()._make_undeclared_error(rows, features)
+        return ValueError(
+            f"`classes` must declare the classes of the target {names[-1]!r}, got "
+            "None. Declare them, such as `classes=[0, 1]`, or set `delta` in (0, 1), with a "
+            "number as epsilon: classes of many rows are then found."
+        )
+
+    def _plan_categories(
+        self, rows: Batches, budget: PrivacyBudget
+    ) -> CategorySearch | None:
+        """Plan the search of categories and classes that are not declared; None if all are declared."""
+        target = self._find_target(rows)
+        if target.names:
+            _check_labels(target.table)
+        # Replacing a target changes the counts of two classes.
+        n_rows = budget.rows_per_person
+        n_changed = (1 + self._protects_only_target) * n_rows
+        search = super()._plan_categories(
+            rows, replace(budget, rows_per_person=n_changed)
+        )
+        if search is None:
+            return None
+        return replace(
+            search,
+            total=replace(search.total, rows_per_person=n_rows),
+            rest=replace(search.rest, rows_per_person=n_rows),
+            classes=target.names,
+        )
+
+    def _add_found(
+        self, rows: Batches, found: Mapping[Any, FoundCategories]
+    ) -> Batches:
+        rows = super()._add_found(rows, found)
+        return self._exclude_classes(rows, found.get(rows.names[-1 - rows.is_weighted]))
+
+    def _exclude_classes(self, rows: Batches, classes: object) -> Batches:
+        """Exclude rows whose class was not found; public rows remain, and engines count them as a further class."""
+        if not isinstance(classes, FoundCategories) or not classes.found:
+            return rows
+        if rows.large is not None or self._protects_only_target:
+            return rows
+        codes = classes.encode(rows.table.columns[-1 - rows.is_weighted])
+        kept = np.flatnonzero(codes < len(classes.found))
+        return replace(rows, table=rows.table.take(kept))
 
     @restore_on_error
     def fit(
@@ -83,10 +153,8 @@ class SupervisedStatistic(CentralStatistic):
 
         Warns
         -----
-        PrivacyLeakWarning
-            If classes are read from the target.
         UserWarning
-            If the noise is about as large as the number of rows.
+            If the noise is about as large as the number of rows, or fewer than two classes are found.
         """
         return self._fit(X, FitInput(y, person=person))
 
@@ -151,7 +219,7 @@ class LogitClassifier(ProbabilisticClassifier):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Logit of the second of two classes, or logit of each class.
+            Logit of the second of two classes, or logit of each class; 0 if only one class was found.
 
         Raises
         ------
@@ -159,6 +227,8 @@ class LogitClassifier(ProbabilisticClassifier):
             Before `fit`, or if X has other columns or invalid values.
         """
         logits = self._respond(X)
+        if len(self.classes_) == 1:
+            return np.zeros(len(logits))
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict_log_proba(self, X: TableLike) -> Floats:
@@ -180,6 +250,8 @@ class LogitClassifier(ProbabilisticClassifier):
             Before `fit`, or if X has other columns or invalid values.
         """
         logits = self.decision_function(X)
+        if len(self.classes_) == 1:
+            return logits[:, np.newaxis]
         if logits.ndim == 2:
             return log_softmax(logits, axis=1)
         return np.stack([log_expit(-logits), log_expit(logits)], axis=1)
@@ -241,36 +313,28 @@ def _declare_target(target_bounds: object, name: ColumnName) -> Mapping[Any, Any
     return target_bounds
 
 
-def _check_target(labels: NDArray[Any]) -> None:
-    """Check a target whose classes are inferred like scikit-learn, but without values in errors."""
-    if pd.isna(labels).any():
-        raise ValueError(
-            "y must not have missing labels (NaN or None). Drop the rows without a "
-            "label."
-        )
-    if labels.dtype != object:
-        return _check_labels(labels)
-    try:
-        call_safely(_check_labels, labels)
-    except ColumnError as error:
-        raise ValueError(
-            f"Unknown label type: y {error}. Declare its classes."
-        ) from None
-
-
-def _check_labels(labels: NDArray[Any]) -> None:
-    """Check labels with the functions of scikit-learn."""
-    assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
+def _check_labels(target: Table) -> None:
+    """Check that a target whose classes are found has a dtype of classes, and no fractions in a dtype of floats."""
+    check_types(target, "classes")
+    labels = np.asarray(target.columns[0])
+    if labels.dtype.kind == "f":
+        labels = labels[~np.isnan(labels)]  # an error of the search
+        assert_all_finite(labels, input_name="y")
+        if (labels != np.rint(labels)).any():
+            # The check of scikit-learn requires the first words.
+            raise ValueError(
+                "Unknown label type: y must have text, whole numbers or booleans, got "
+                "numbers with fractions. Use a regressor, or convert them to classes."
+            )
 
 
 class Classes:
     """The classes of a target, with a domain of the target and its classes in the declared order."""
 
     def __init__(self, rows: Batches, classes: object) -> None:
-        """Check the parameter `classes`, or infer classes from the target with a warning, and check the target.
+        """Check the parameter `classes` and the target, the last column of `rows`.
 
-        The target is the last column of `rows`. An undeclared class raises an error that does not contain it.
+        An undeclared class raises an error that does not contain it. Classes of `rows.found` are found.
         """
         target = rows.target
         (name,) = target.names
@@ -278,18 +342,28 @@ class Classes:
             raise TypeError(
                 "`classes` must be a list of values of the target, got str."
             )
-        reason = ""
         if classes is None and target.are_boolean().all():
             classes = [False, True]
-        if target.large is not None:
-            reason = "they are not inferred from a large table. Set `classes`"
-        elif classes is None:
-            labels = pd.Series(np.asarray(target.table.columns[0]))
-            _check_target(labels.infer_objects().to_numpy())
-        declared = "auto" if classes is None else {name: classes}
-        domain = make_domain(
-            target.table, declared, name="classes", why_declared=reason
-        )
+        classes = rows.found.get(name, classes)
+        if isinstance(classes, FoundCategories):
+            self._set_found(target, classes)
+        else:
+            self._set_declared(target, classes)
+
+    def _set_found(self, target: Batches, classes: FoundCategories) -> None:
+        """Set classes that are found; rows of other classes count as the first class, unless they were excluded."""
+        (name,) = target.names
+        self.domain = Domain({name: classes})
+        values = classes.found or classes.values
+        (codes,) = self.domain.encode(target.table.columns)
+        self._sort(values, np.where(codes < len(values), codes, 0))
+
+    def _set_declared(self, target: Batches, classes: object) -> None:
+        """Set classes that a parameter or a dtype declares, and check that all rows have one of them."""
+        (name,) = target.names
+        declared = {} if classes is None else {name: classes}
+        domain = make_domain(target.table, declared, name="classes")
+        domain = _number_classes(target.table, domain)
         values = domain[name].values
         if None in values:
             raise ValueError(
@@ -312,12 +386,40 @@ class Classes:
             raise ColumnError(text) from None
         if (codes == len(values)).any():
             raise _make_class_error()
-        # The classes in the declared order, and sorted, with their indices among the former.
-        self.domain, self.attribute = domain, domain[name]
+        self.domain = domain
+        self._sort(values, codes)
+
+    def _sort(self, values: Sequence[Any], codes: Codes) -> None:
+        """Set the classes sorted, with their indices among the values of the domain, and the class of each row."""
         self.order: Indices = np.argsort(np.array(values))
         self.values = np.array(values)[self.order]
         # The index of the class of each row among the sorted classes; empty in an engine.
         self.codes: Codes = np.argsort(self.order).astype(codes.dtype)[codes]
+
+    @property
+    def attribute(self) -> Categories | Interval:
+        """The values of the target."""
+        return self.domain[self.domain.columns[0]]
+
+    @property
+    def n_fitted(self) -> int:
+        """The number of classes of a model: two if only one is found, the second of which has no rows."""
+        return max(len(self.values), 2)
+
+
+def _number_classes(target: Table, domain: Domain) -> Domain:
+    """Return the domain of a target of integers, by which scikit-learn encodes two declared classes of text."""
+    (name,), (column,) = target.names, target.columns
+    values = domain[name].values
+    if types_of_values(values) != {"string"} or not has_integer_dtype(column):
+        return domain
+    if len(values) != 2:
+        raise ValueError(
+            f"`classes` must be numbers if y has integers, by which functions of scikit-learn encode "
+            f"labels, got text. Set `classes={list(range(len(values)))}`, or "
+            "`classes=[0, 1]` for one class against another or against all others."
+        )
+    return Domain({name: [0, 1]})
 
 
 def _make_class_error(*_: object) -> ValueError:

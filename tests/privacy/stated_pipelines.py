@@ -80,8 +80,6 @@ OF_NUMBERS = {
     "scaler, model": lambda: make_pipeline(StandardScaler(), classifier(bounds=(-3, 3))),
     "minmax, regression": lambda: make_pipeline(MinMaxScaler(), regressor(bounds=(0, 1))),
     "model": classifier,
-    "model, classes read": lambda: classifier(classes=None),
-    "bayes, classes read": lambda: skdp.DPGaussianNB(2.0, bounds=BOUNDS),
     "mean": lambda: skdp.DPMean(1.0, bounds=BOUNDS),
     "private scaler, private model": lambda: make_pipeline(scaler(), classifier(bounds=(-9, 9))),
     "private scaler, plain model": lambda: make_pipeline(scaler(), LOGIT),

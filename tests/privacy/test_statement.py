@@ -26,7 +26,7 @@ from skdp import OnFitOnly, RandomizedResponseEncoder
 from skdp.privacy import Mu, PrivacyGuarantee
 from tests.conftest import diagonal
 
-# Few rows, and classes that are read from them.
+# Few rows.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 SEXES, JOBS = ["F", "M"], ["clerk", "cook"]
@@ -199,10 +199,10 @@ def of_a_curator():
             "age:S pay:A",
             "1 replace central: age",
         ),
-        "classes that are read": Case(
+        "classes that are found": Case(
             lambda: logistic().fit(NUMBERS, pd.Series(Y, name="ill")),
-            "age:S pay:S ill:CS",
-            "2 replace central: age, pay",
+            "age:S pay:S ill:S",
+            "1 add_remove central: age, pay, ill",
         ),
         "a delta that would be 1": Case(
             lambda: [mean(Mu(8.0, 1e-6)).fit(AGE), shown.fit(X[["pay"]])], "age:S pay:A", None

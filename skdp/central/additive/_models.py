@@ -266,7 +266,8 @@ class AdditiveModel(SupervisedStatistic):
         if self.monotonic_cst is not None:
             directions = read_directions(self.monotonic_cst, domain)
         targets, classes = self._read_target(rows, bounds)
-        if before is not None and before.exact.domain == domain:
+        is_equal = before is not None and len(before.exact.targets) == rows.n_rows
+        if before is not None and is_equal and before.exact.domain == domain:
             codes = before.exact.codes
         else:
             codes = encode_by_bins(features, domain, self.handle_unknown)
@@ -468,8 +469,9 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         knowledge; None, or an end that is None, if there is none: limits are then found with a third of the budget.
         Values outside belong to the outer bins. Bounds 100 times too wide cost little.
     classes : list, optional
-        The classes that the target may have, from public knowledge. None is False and True for a boolean dtype;
-        otherwise it reads them from the target, with a `PrivacyLeakWarning`.
+        The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
+        them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
+        rows. Rows of other classes are then excluded.
     monotonic_cst : mapping of column name to int, or array-like of int of shape (n_features,), optional
         Direction of the function of each column, as in `sklearn.ensemble.HistGradientBoostingRegressor`: 1 for
         increasing, -1 for decreasing, 0 (the default of a mapping) for any function. The columns require an order:
@@ -499,7 +501,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Constant of each logit.
     classes_ : ndarray of shape (n_classes,)
-        The classes, sorted.
+        The classes, sorted; "(other)" if none was found. With one class, all rows get this prediction.
     domain_ : Domain
         The bins of each column, and the classes.
     n_iter_ : int
@@ -612,6 +614,10 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     def _read_target(self, rows: Batches, bounds: Floats) -> tuple[Codes, Classes]:
         """Return the class of each row as an index, and the declared classes."""
         classes = Classes(rows, self.classes)
+        if self.monotonic_cst is not None and rows.names[-1] in rows.found:
+            raise ValueError(
+                "`classes` must declare two classes with `monotonic_cst`, got None."
+            )
         if self.monotonic_cst is not None and len(classes.values) > 2:
             raise ValueError(
                 "`monotonic_cst` must be None for more than two classes, got "
@@ -623,7 +629,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self, rows: CodedRows[Classes], budget: PrivacyBudget, source: ByteSource
     ) -> Start:
         """Start with the logits of the noisy proportions of classes, from a fraction of the budget."""
-        n_classes = len(rows.classes.values)
+        n_classes = rows.classes.n_fitted
         # A record is in one class, so it changes the counts by 1 in L2 norm.
         noise = Noise.gaussian(budget * PARTS.start)
         counts = np.bincount(rows.targets, minlength=n_classes)
