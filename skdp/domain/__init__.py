@@ -12,6 +12,7 @@ from skdp.domain._attributes import dtype_of_attribute as dtype_of_attribute
 from skdp.domain._attributes import find_decoder as find_decoder
 from skdp.domain._attributes import has_single_values as has_single_values
 from skdp.domain._attributes import is_mixed as is_mixed
+from skdp.domain._attributes import list_values as list_values
 from skdp.domain._attributes import name_column_in_errors as name_column_in_errors
 from skdp.domain._attributes import read_texts as read_texts
 from skdp.domain._attributes import to_text as to_text

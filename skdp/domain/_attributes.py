@@ -13,9 +13,10 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Column, ColumnName
+from skdp._arrays import Codes, Column, ColumnName, Indices
 from skdp._json import (
     MAX_DECLARED_VALUES,
     register_type,
@@ -918,7 +919,10 @@ class FoundCategories(Categories):
     def encode(self, column: object) -> Codes:
         """Encode a column by value; every value has a code."""
         # The code of an unknown value is the number of values that were found.
-        return self._coder.encode(read_texts(column))
+        if type_of_column(column) == "string":
+            return self._coder.encode(column)
+        indices, values = list_values(column)
+        return self._coder.encode(to_objects(list(map(to_text, values)))).take(indices)
 
 
 def is_mixed(attribute: Categories | Interval) -> bool:
@@ -931,9 +935,21 @@ def read_texts(column: Column) -> Any:
     """Return a column of text, or an array of the texts of other values; see `to_text`."""
     if type_of_column(column) == "string":
         return column
-    texts = np.empty(len(column), object)
-    texts[:] = list(map(to_text, to_object_list(column)))
-    return texts
+    indices, values = list_values(column)
+    return to_objects(list(map(to_text, values))).take(indices)
+
+
+def list_values(column: Column) -> tuple[Indices, list[Any]]:
+    """Return the index of the value of each row, and the values, which may be repeated."""
+    cells = np.asarray(column)
+    is_number = cells.dtype.kind in "iub" or cells.dtype in (np.float32, np.float64)
+    if not is_number:
+        cells = to_objects(to_object_list(column))
+    # Methods of other classes are not called, because they may run any code.
+    if is_number or set(map(type, cells)) <= {str, float, type(None)}:
+        indices, distinct = pd.factorize(cells, use_na_sentinel=False)
+        return indices, distinct.tolist()
+    return np.arange(len(cells)), cells.tolist()
 
 
 def to_text(value: Any) -> str | None:

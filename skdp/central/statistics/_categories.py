@@ -21,7 +21,13 @@ from skdp.central.statistics._calibrated_noise import (
     Noise,
     warn_user,
 )
-from skdp.domain import OTHER, FoundCategories, domains_of_dtypes, to_typed
+from skdp.domain import (
+    OTHER,
+    FoundCategories,
+    domains_of_dtypes,
+    list_values,
+    to_typed,
+)
 from skdp.exact import exp_minus_bounds
 from skdp.privacy import PrivacyBudget, largest_mu
 from skdp.randomness import ByteSource
@@ -219,7 +225,11 @@ def count_values(table: Table) -> list[Counter[Any]]:
         if type_of_column(column) == "string":
             counts.append(_count_texts(column))
         else:
-            counts.append(Counter(map(to_typed, to_object_list(column))))
+            indices, values = list_values(column)
+            counted: Counter[Any] = Counter()
+            for value, n in zip(values, np.bincount(indices).tolist(), strict=True):
+                counted[to_typed(value)] += n
+            counts.append(counted)
     return counts
 
 
