@@ -16,7 +16,7 @@ import numpy as np
 from skdp._arrays import Indices, Integers, TableLike
 from skdp._json import check_version, parse_json, value_from_json, value_to_json
 from skdp.base import check_random_state, make_source, to_array
-from skdp.domain import Categories, Domain, is_mixed
+from skdp.domain import Domain, FoundCategories, Interval
 from skdp.randomness import ByteSource
 from skdp.tables import (
     attach_protocol,
@@ -240,9 +240,9 @@ def domain_to_lists(field: Mapping[str, Any]) -> dict[str, Any]:
         converted["domain"] = []
         for name in field["domain"].columns:
             values = field["domain"][name]
-            # The values of bins do not determine their edges, and a list has values of one type.
-            is_list = isinstance(values, Categories) and not is_mixed(values)
-            converted["domain"].append(list(values.values) if is_list else values)
+            # Values do not determine the edges of bins, and other values of found ones.
+            is_kept = isinstance(values, Interval | FoundCategories)
+            converted["domain"].append(values if is_kept else list(values.values))
     return converted
 
 

@@ -18,10 +18,13 @@ from skdp import (
     DPAdditiveRegressor,
     DPCategoricalNB,
     DPHistogram,
+    DPMarginalSynthesizer,
     DPOneHotEncoder,
     DPTargetEncoder,
     Interval,
     PrivacyLedger,
+    RandomizedResponseEncoder,
+    ReportTally,
     load,
     privacy_statement,
     save,
@@ -475,3 +478,51 @@ def test_replayed_histograms_are_within_epsilon(k, max_weight):
 def test_found_values_have_no_order(given):
     with refusal(ValueError, "`domain` must declare all values with `levels` or method='hierarchical'") as ledger:
         make_histogram(ledger=ledger, **given).fit(ROWS[["job"]])
+
+
+# Types of values.
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([11, 9, 10, 8], (8, 9, 10, 11, OTHER)),
+        ([11.0, 9.0, math.nan, 8.5], (9, 11, None, OTHER)),
+        ([True, False], (False, True, OTHER)),
+        (["10", "9"], ("10", "9", OTHER)),
+        ([10, "9"], ("10", "9", OTHER)),
+        ([1, True], ("1", "True", OTHER)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_found_values_keep_their_type_and_order(values, found, dtype):
+    """The type is the one of the values, not of the column, which one missing value changes."""
+    table = pd.DataFrame({"job": pd.Series(values * 300, dtype=dtype)})
+    fitted = make("indicators").fit(table)
+    assert find(fitted) == found
+    assert list(map(type, find(fitted))) == list(map(type, found))
+    rare = pd.concat([table, pd.DataFrame({"job": ["Smith"]}, dtype=object)], ignore_index=True)
+    assert find(make("indicators").fit(rare)) == found
+    assert Domain.from_toml(fitted.domain_.to_toml()) == fitted.domain_
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("column", ["floor", "owns"])
+def test_found_numbers_and_booleans_are_used_by_other_estimators(library, column):
+    """Polars has no column of numbers and text, so its rows and reports are texts, which count as the numbers."""
+    table = ROWS[[column]]
+    found = make("indicators").fit(table).domain_
+    given = table if library == "pandas" else pl.from_pandas(table)
+    own = table[column] if library == "pandas" else table[column].astype(str)
+    counts = DPHistogram(4.0, delta=1e-6, random_state=0).fit(given).to_frame()
+    keys = counts.index.tolist() if library == "pandas" else counts[column].to_list()
+    assert keys == [*sorted(set(own)), OTHER]
+    rows = DPMarginalSynthesizer(4.0, domain=found, random_state=0).fit(given).sample(90)
+    assert set(rows[column]) <= {*own, OTHER}
+    encoder = RandomizedResponseEncoder(4.0, categories=found, random_state=0).fit(given)
+    reports = encoder.transform(given)
+    assert set(reports[column]) <= {*own, OTHER}
+    tally = ReportTally.from_json(encoder.tally(reports).to_json())
+    copied = type(encoder).from_json(encoder.to_json())
+    assert copied.estimate_counts(tally).equals(encoder.estimate_counts(reports))

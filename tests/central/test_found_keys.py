@@ -188,8 +188,12 @@ def test_lazy_frames_give_the_same_release():
             "`totals` must be True for counts",
         ),
         ({"keys": "all"}, {}, "`keys` must be a list, a mapping, a Domain or .auto., got .all."),
-        ({}, {"k": [3, 4]}, r"columns .'k'. in `by` must be text with `keys='auto'`"),
-        ({"by": ["k", "j"]}, {"j": 3}, r"columns .'k', 'j'. in `by` must be text"),
+        (
+            {},
+            {"k": pd.to_datetime(["2024-01-01"] * 2)},
+            "`keys` must declare the values of column 'k' of dtype datetime",
+        ),
+        ({"by": ["k", "j"]}, {"j": pd.Timestamp(0)}, "`keys` must declare the values of column 'j'"),
         ({"by": None}, {}, "`by` must name key columns with `keys='auto'`, got None"),
         ({"epsilon": 1e-300}, {}, "`epsilon` must be large enough to find values of 2..62 rows"),
     ],
@@ -218,7 +222,7 @@ def test_objects_that_are_not_text_are_an_undeclared_key(values):
     """They were excluded without a word, and the only group had no rows."""
     rows = pd.DataFrame({"k": pd.Series([*values, "y", None] * 100, dtype=object)})
     ledger = PrivacyLedger(9.0, delta=1e-5)
-    with pytest.raises(ValueError, match="Column 'k' must have text, got other Python objects") as raised:
+    with pytest.raises(ValueError, match="Column 'k' must have text, whole numbers or booleans, got other") as raised:
         make(ledger=ledger).fit(rows)
     assert "2024" not in str(raised.value)
     assert ledger.spent.epsilon == 0
@@ -226,6 +230,24 @@ def test_objects_that_are_not_text_are_an_undeclared_key(values):
     texts = [value for value in values if isinstance(value, str)]
     assert table.index.tolist() == [*texts, "y", None]
     assert table["count"].tolist() == pytest.approx([100] * len(table), abs=20)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy()])
+def test_whole_numbers_and_booleans_are_keys(library):
+    """They keep their type and order; a number with a fraction is an undeclared key."""
+    rows = pd.DataFrame({"k": [9.0, 10.0, 11.0, np.nan] * 100, "j": [True, False] * 200})
+    for by, keys in (("k", [9, 10, 11, None]), ("j", [False, True])):
+        model = make(by=by, statistics="count", random_state=0).fit(library(rows[[by]]))
+        assert model.keys_[0].tolist() == keys
+        assert [type(key) for key in model.keys_[0]] == [type(key) for key in keys]
+        assert model.estimates_["count"][:, 0].tolist() == pytest.approx([400 / len(keys)] * len(keys), abs=20)
+        counts = model.to_frame()
+        assert len(counts) == len(keys)
+    both = make(by=["j", "k"], totals=True, random_state=0).fit(library(rows))
+    assert both.keys_[0].tolist()[-1] == "total"
+    assert set(both.keys_[1]) == {"9", "10", "11", None, "total"}
+    with pytest.raises(ValueError, match="Column 'k' must have text, whole numbers or booleans, got other numbers"):
+        make(by="k").fit(library(rows[["k"]] + 0.5))
 
 
 ALL = ["count", "mean", "sum", "std", "median", 0.9]

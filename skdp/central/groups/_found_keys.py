@@ -1,4 +1,4 @@
-"""Keys that a release of groups finds among the texts of key columns, and totals of any groups."""
+"""Keys that a release of groups finds among texts, whole numbers and booleans, and totals of any groups."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from skdp._arrays import Floats, Indices, Integers, Mask
-from skdp.central._discover_domain import find_types
 from skdp.central._sums import GroupSums, read_values, read_weights, sum_groups
 from skdp.central.statistics import (
     Batches,
     Noise,
+    check_types,
     count_texts,
     cube_std,
     encode_columns,
@@ -26,7 +26,7 @@ from skdp.central.statistics import (
     to_float,
     warn_user,
 )
-from skdp.domain import Domain
+from skdp.domain import Domain, to_text, to_typed
 from skdp.readers import ValueCounts
 from skdp.tables import Table
 
@@ -39,8 +39,8 @@ class OccurringKeys:
     """The combinations of texts that occur in the key columns of a private table; they exist during `fit` only."""
 
     names: tuple[Any, ...]
-    # The code of each text of a column, and None for missing, in alphabetical order.
-    code_by_text: tuple[dict[str | None, int], ...]
+    # The code of each text or other value of a column, and None for missing, in order.
+    code_by_text: tuple[dict[Any, int], ...]
     # For each column after the first, ascending: the combinations of texts up to this column,
     # each as the index of the combination without it, times the number of its texts, plus its code.
     pairs: tuple[Integers, ...] = ()
@@ -122,7 +122,9 @@ class OccurringKeys:
         ):
             texts = list(code_by_text)
             used, inverse = np.unique(codes[is_found], return_inverse=True)
-            labels[name] = [texts[code] for code in used] + [TOTAL] * totals
+            labels[name] = [texts[code] for code in used]
+            if totals:
+                labels[name] = [*map(to_text, labels[name]), TOTAL]
             found.append(inverse)
         groups = np.column_stack(found)
         domain = Domain(labels)
@@ -138,13 +140,14 @@ def read_keys(
 
     Objects other than texts, and with totals their name, are an error if `strict`, which reveals that they occur.
     """
-    if len(find_types(rows.table)[-1]) < len(rows.names):
-        raise ValueError(
-            f"The columns {list(rows.names)} in `by` must be text with `keys='auto'`. "
-            "Convert them to text."
-        )
+    check_types(rows.table, "keys")
     counts = rows.count_texts(partial(count_texts, strict=strict))
     for name, counted in zip(rows.names, counts, strict=True):
+        for number in [value for value in counted if isinstance(value, float)]:
+            kind, key = to_typed(number)  # an engine has counted floats
+            n = counted.pop(number)
+            if kind != "string":
+                counted[key] += n
         if has_totals and counted.pop(TOTAL, 0) and strict:
             raise ValueError(
                 f"Column {name!r} must not contain {TOTAL!r} with totals. Rename this "

@@ -156,7 +156,7 @@ class DPGroupBy(WeightedStatistic):
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key. With
         "auto", which requires `delta`, the groups are found in the release of their statistics: all combinations of
-        texts whose noisy count reaches a threshold.
+        texts, and of whole numbers or booleans in columns of their dtype, whose noisy count reaches a threshold.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain, optional
         Bounds (low, high) of all columns except the keys, or of the columns that a mapping names, from public
         knowledge; other columns are not measured then. Values outside are clipped. An end that is None, such as in
@@ -177,8 +177,8 @@ class DPGroupBy(WeightedStatistic):
         If False, quantiles have no intervals, which otherwise get half of the budget of quantiles or more. Other
         intervals are free.
     handle_unknown : {"error", "ignore"}, default="error"
-        How `fit` handles an undeclared key, or with ``keys="auto"`` a Python object that is neither text nor missing.
-        ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
+        How `fit` handles an undeclared key, or with ``keys="auto"`` a number with a fraction, or a Python object that
+        is neither text nor missing. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
     max_weight : float, optional
         The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     confidence_level : float, default=0.95
@@ -233,7 +233,7 @@ class DPGroupBy(WeightedStatistic):
     to them is unknown.
 
     With ``keys="auto"``, the guarantee is ``(epsilon, delta)``. Noise is added to the numbers of all combinations of
-    texts that occur, which are always counted, and the groups whose counts reach a threshold are released. Keys that
+    keys that occur, which are always counted, and the groups whose counts reach a threshold are released. Keys that
     only one person has reach it with a probability of at most delta ([3]_). Quantiles are chosen in these groups
     alone. Rows without any key are a group, too. It is released if it or no other group reaches the threshold. All
     intervals of groups near the threshold are long, because large noise may have reached it.

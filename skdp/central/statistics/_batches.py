@@ -138,7 +138,7 @@ class Batches:
             )
         return counts
 
-    def count_texts(self, texts_of: SumsOf) -> list[Counter[str | None]]:
+    def count_texts(self, texts_of: SumsOf) -> list[Counter[Any]]:
         """Count the texts of each column over all rows; `texts_of` returns a `Counter` of each column of a table."""
         counts = texts_of(self.table)
         if self.large is None:

@@ -34,10 +34,8 @@ from skdp.randomness import ByteSource
 from skdp.tables import (
     ANY_TYPE,
     Table,
-    is_missing,
     name_of_dtype,
     to_object_list,
-    to_objects,
     type_of_column,
     unwrap,
 )
@@ -257,9 +255,9 @@ def count_texts(table: Table, *, strict: bool = False) -> list[Counter[str | Non
     for name, column, counted in zip(table.names, table.columns, counts, strict=True):
         if strict and counted.total() < len(column):
             raise ValueError(
-                f"Column {name!r} must have text, got other Python objects. Convert "
-                "numbers and dates to text, or set `handle_unknown='ignore'` to exclude "
-                "rows with other objects."
+                f"Column {name!r} must have text, whole numbers or booleans, got other "
+                "numbers or Python objects. Convert them to text, or set "
+                "`handle_unknown='ignore'` to exclude rows with other objects."
             )
     return counts
 
@@ -272,19 +270,22 @@ def _count_texts(column: ColumnLike) -> Counter[str | None]:
     return +counts  # without categories that do not occur
 
 
-def encode_texts(column: ColumnLike) -> tuple[Integers, list[str | None]]:
-    """Return the code of the text of each row, and the texts; missing is None, and other objects have the last code."""
+def encode_texts(column: ColumnLike) -> tuple[Integers, list[Any]]:
+    """Return the code of the text of each row, and the texts; missing is None, and other objects have the last code.
+
+    In place of texts, a column with a dtype of numbers or booleans has whole numbers or booleans.
+    """
     codes, values = _encode_values(column)
-    # Missing has the code -1 so far.
-    code_by_text: dict[str | None, int] = {}
+    dtype = type_of_column(column)
+    # Missing may have the code -1 so far.
+    code_by_text: dict[Any, int] = {}
     mapping = []
     for value in [*values, None]:
-        text = None
+        kind, text = to_typed(value)
         if issubclass(type(value), str):
-            text = str.__str__(value)
-            is_known = _is_unicode(text)
+            is_known = _is_unicode(str(text))
         else:
-            is_known = is_missing(value)
+            is_known = kind == "unknown" or kind == dtype != "string"
         n = len(code_by_text)
         mapping.append(code_by_text.setdefault(text, n) if is_known else -1)
     texts = list(code_by_text)
@@ -312,13 +313,7 @@ def _encode_values(column: ColumnLike) -> tuple[NDArray[Any], list[Any]]:
         codes = [part.indices.fill_null(-1).to_numpy() for part in parts]
         values = pyarrow.chunked_array([parts[0].dictionary])
         return np.concatenate(codes).astype(np.intp), to_object_list(values)
-    if library != "numpy" or stored.dtype != object:
-        stored = to_objects(to_object_list(column))
-    # Methods of other classes are not called, because they may run any code.
-    if set(map(type, stored.tolist())) <= {str, float, type(None)}:
-        indices, distinct = pd.factorize(stored)
-        return indices, distinct.tolist()
-    return np.arange(len(stored)), stored.tolist()
+    return list_values(column)
 
 
 def draw_frequent(

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import ColumnLike, Mask, TableLike
-from skdp.domain import Categories, Domain
+from skdp.domain import Categories, Domain, FoundCategories
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.local._memo import Memo, encode_person_ids
 from skdp.local._tally import ReportTally, check_tally, domain_to_lists
@@ -232,7 +232,8 @@ class ReportProtocol:
             for parameter, declarations in field.declared().items():
                 by_column = declared.setdefault(parameter, {})
                 for name, declaration in declarations.items():
-                    if isinstance(declaration, Categories):
+                    is_found = isinstance(declaration, FoundCategories)
+                    if isinstance(declaration, Categories) and not is_found:
                         declaration = list(declaration.values)
                     by_column[name] = declaration
         return declared | dict(self.chosen)
