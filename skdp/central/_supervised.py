@@ -61,6 +61,13 @@ class SupervisedStatistic(CentralStatistic):
             return rows.select([])
         return rows.select(find_undeclared(target.table, declared))
 
+    def _is_encoded(self, rows: Batches) -> bool:
+        """Return True for a target of integers whose declared classes are text."""
+        is_text = (
+            self.classes is not None and np.asarray(self.classes).dtype.kind == "U"
+        )
+        return is_text and has_integer_dtype(rows.table.columns[-1 - rows.is_weighted])
+
     def _select_undeclared(self, rows: Batches) -> Batches:
         columns = super()._select_undeclared(rows)
         return rows.select([*columns.names, *self._find_target(rows).names])
@@ -82,6 +89,13 @@ class SupervisedStatistic(CentralStatistic):
         target = self._find_target(rows)
         if target.names:
             _check_labels(target.table)
+        is_array = isinstance(rows.table.native, np.ndarray)
+        if is_array and isinstance(self.bounds, Mapping) and self._is_encoded(rows):
+            raise ValueError(
+                "`bounds` must be in the order of the columns, and `classes=[0, 1]`, if "
+                "functions of scikit-learn, such as OneVsOneClassifier, convert X to an "
+                "array and encode labels, got column names and text."
+            )
         # Replacing a target changes the counts of two classes.
         n_rows = budget.rows_per_person
         n_changed = (1 + self._protects_only_target) * n_rows

@@ -7,8 +7,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 
 import skdp
 from skdp import PrivacyLedger
@@ -255,3 +258,28 @@ def test_more_classes_of_text_are_not_numbered():
     model = make("DPGaussianNB", classes=["east", "north", "south", "west"])
     with refusal(ValueError, r"encode labels, got text. Set `classes=\[0, 1, 2, 3\]`, or `classes=\[0, 1\]`") as ledger:
         model.set_params(ledger=ledger).fit(X, X["a"] + 2 * X["b"])
+
+
+@SPARSE
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: VotingClassifier([("one", model)], voting="hard"),
+        lambda model: VotingClassifier([("one", model)], voting="soft"),
+        lambda model: StackingClassifier([("one", model)], cv=2),
+        lambda model: CalibratedClassifierCV(model, cv=2, ensemble=False),
+        OneVsRestClassifier,
+    ],
+    ids=["hard", "soft", "stacking", "calibrated", "one-vs-rest"],
+)
+def test_meta_estimators_encode_labels(wrap):
+    for classes in (["no", "yes"], None):
+        model = wrap(make("DPGaussianNB", classes=classes)).fit(X, Y)
+        assert model.score(X, Y) > 0.7
+
+
+def test_names_of_bounds_are_an_error_where_x_is_converted_to_an_array():
+    model = make("DPGaussianNB", classes=["no", "yes"], bounds={"a": (0, 1), "b": (0, 1)})
+    with refusal(ValueError, "`bounds` must be in the order of the columns, and `classes=.0, 1.`, .* encode") as ledger:
+        OneVsOneClassifier(model.set_params(ledger=ledger)).fit(X, Y)
+    assert OneVsOneClassifier(model.set_params(ledger=None, classes=[0, 1], bounds=(0, 1))).fit(X, Y).score(X, Y) > 0.7
