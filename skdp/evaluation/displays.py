@@ -859,8 +859,8 @@ class ShapeDisplay(PanelDisplay):
         panels = self._use_panels(ax, len(self.shapes))
         axis_label = "added to the prediction"
         labels = ["95 % interval"]
-        if self.classes is not None and len(self.classes) == 2:
-            axis_label = f"added to the logit of '{self.classes[1]}'"
+        if self.classes is not None and len(self.classes) <= 2:
+            axis_label = f"added to the logit of '{self.classes[-1]}'"
         elif self.classes is not None:
             # With more than two classes, each class has a function.
             axis_label = "added to the logit of the class"

@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 
 import skdp
-from skdp import PrivacyLedger
+from skdp import PrivacyLedger, load, save
 from skdp.privacy import Mu, largest_mu
 from skdp.testing import replay_release
 from tests.errors import refusal
@@ -213,6 +213,17 @@ def test_classes_of_a_large_table_are_found(name):
     fitted = make(name).fit(rare.lazy(), "ill")
     assert fitted.classes_.tolist() == ["no", "yes"]
     assert fitted.class_count_.sum() == pytest.approx(N, abs=60)
+
+
+@SPARSE
+@pytest.mark.parametrize("labels", [FOUR, ["yes"] * N])
+@every
+def test_models_of_found_classes_are_saved(name, labels, tmp_path):
+    fitted = make(name).fit(X, labels)
+    save(fitted, tmp_path / "model.skdp")
+    copied = load(tmp_path / "model.skdp")
+    assert copied.domain_ == fitted.domain_
+    assert np.array_equal(copied.predict(X), fitted.predict(X))
 
 
 # Mistakes.

@@ -476,7 +476,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         Direction of the function of each column, as in `sklearn.ensemble.HistGradientBoostingRegressor`: 1 for
         increasing, -1 for decreasing, 0 (the default of a mapping) for any function. The columns require an order:
         numbers, dates, or ``Categories(values, ordered=True)``; a bin of missing values is not ordered. For two
-        classes only: with 1, the second class becomes more likely.
+        declared classes only: with 1, the second class becomes more likely.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value of a column of `categories`. ``"error"``
         reveals that such a value occurs. ``"ignore"`` excludes it from its column in
