@@ -17,6 +17,7 @@ import skdp
 from skdp import PrivacyLedger, load, save
 from skdp.privacy import Mu, largest_mu
 from skdp.testing import replay_release
+from tests.conftest import diagonal
 from tests.errors import refusal
 
 DELTA = 1e-6
@@ -69,9 +70,8 @@ def test_label_of_one_record_is_found_with_probability_at_most_delta(name):
 
 
 @SPARSE
-@every
 @pytest.mark.parametrize("label", ["Smith", "no"])
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(("name", "k"), diagonal(CLASSIFIERS, [1, 3]))
 def test_neighbors_with_a_label_of_one_person_are_within_epsilon(monkeypatch, name, label, k):
     """No label of this person alone is found; `test_label_of_one_record` has the probability of this."""
     categories = pytest.importorskip("skdp.central.statistics._categories")
@@ -118,26 +118,23 @@ def test_release_is_charged_once(name):
 # Classes.
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes"),
-    [
-        (Y, ["no", "yes"]),
-        (FOUR, ["east", "north", "south", "west"]),
-        (X["a"] + 9, [9, 10]),
-        (X["a"] * 1.0, [0, 1]),
-        (pd.Series(X["a"] == 1, dtype=object), [False, True]),
-        (X["a"] == 1, [False, True]),
-        (Y.astype("category"), ["no", "yes"]),
-        (pd.Series([*Y[:-2], 1.5, b"x"], dtype=object), ["no", "yes"]),
-    ],
-    ids=["text", "four", "numbers", "floats", "objects", "booleans", "category", "other objects"],
-)
-@every
-def test_classes_of_many_rows_are_found(name, labels, classes):
+LABELS = {
+    "text": (Y, ["no", "yes"]),
+    "four": (FOUR, ["east", "north", "south", "west"]),
+    "numbers": (X["a"] + 9, [9, 10]),
+    "floats": (X["a"] * 1.0, [0, 1]),
+    "objects": (pd.Series(X["a"] == 1, dtype=object), [False, True]),
+    "booleans": (X["a"] == 1, [False, True]),
+    "category": (Y.astype("category"), ["no", "yes"]),
+    "other objects": (pd.Series([*Y[:-2], 1.5, b"x"], dtype=object), ["no", "yes"]),
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), diagonal(LABELS, CLASSIFIERS))
+def test_classes_of_many_rows_are_found(kind, name):
+    (labels, classes), more = LABELS[kind], X
     if labels.dtype.kind not in "fb":
         more, labels = with_rare(labels, ["Smith", "Jones"])
-    else:
-        more = X
     fitted = make(name).fit(more, labels)
     assert fitted.classes_.tolist() == classes
     assert type(fitted.classes_.tolist()[0]) is type(classes[0])
