@@ -5,10 +5,25 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator
+from scipy.stats import randint
+from sklearn.base import BaseEstimator, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    HalvingRandomSearchCV,
+    KFold,
+    LeaveOneOut,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_score,
+)
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
 import skdp
@@ -147,3 +162,76 @@ def test_fractions_of_a_split_are_positive_and_add_up_to_one():
         Split(rest="counts", counts=Fraction(1, 2))
     with pytest.raises(AttributeError, match="count"):
         split.count  # noqa: B018
+
+
+def first(**params):
+    """Return a model with one private step."""
+    return skdp.DPLogisticRegression(delta=1e-6, classes=[0, 1], bounds=(-9, 99), **params)
+
+
+NUMBERS = make_pipeline(skdp.DPStandardScaler(bounds=(0, 99)), first())
+GRID = {"dplogisticregression__fit_intercept": [True, False]}
+DRAWN = {"dplogisticregression__max_rows_per_person": randint(1, 2)}
+COUNTED = {
+    "grid": (GridSearchCV(NUMBERS, GRID, cv=3), [7, 7]),
+    "grids without a refit": (
+        GridSearchCV(NUMBERS, [GRID, {"memory": [None]}], cv=3, refit=False, scoring="f1"),
+        [9, 9],
+    ),
+    "drawn": (RandomizedSearchCV(NUMBERS, GRID | {"memory": [None]}, n_iter=9, cv=KFold(2)), [5, 5]),
+    "distribution": (RandomizedSearchCV(NUMBERS, DRAWN, n_iter=3, cv=2), [7, 7]),
+    "listed folds": (GridSearchCV(NUMBERS, {}, cv=[(range(60), range(60, 120))]), [2, 2]),
+    "threshold": (TunedThresholdClassifierCV(NUMBERS, cv=0.5), [2, 2]),
+    "calibrated": (CalibratedClassifierCV(NUMBERS, cv=3), [3, 3]),
+    "calibrated once": (CalibratedClassifierCV(NUMBERS, cv=3, ensemble=False), [4, 4]),
+    "bagging": (BaggingClassifier(NUMBERS, n_estimators=3), [3, 3]),
+    "boosting": (AdaBoostClassifier(first(max_weight=9.0), n_estimators=2), [2]),
+    "voting": (VotingClassifier([("a", NUMBERS), ("b", first())]), [1, 1, 1]),
+    "stacking": (StackingClassifier([("a", NUMBERS)], final_estimator=first(), cv=2), [3, 3, 1]),
+    "search of stacking": (GridSearchCV(StackingClassifier([("a", NUMBERS)], first(), cv=2), {}, cv=2), [9, 9, 3]),
+    "halving": (HalvingGridSearchCV(NUMBERS, GRID, factor=2, cv=2, min_resources=60), [7, 7]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # noise, few rows and a constant prediction
+@pytest.mark.parametrize("case", COUNTED)
+def test_fits_of_meta_estimators_are_counted(case):
+    model, counts = COUNTED[case]
+    model = clone(model)
+    ledger = skdp.PrivacyLedger(6.3, delta=1e-4)
+    parts = ledger.split(model)
+    epsilons = [x for name, x in parts.items() if name.endswith("epsilon")]
+    assert epsilons == pytest.approx([6.3 / sum(counts)] * len(counts))
+    if case == "boosting":
+        return  # takes weights, which may be larger than `max_weight`
+    X, y = table()
+    model.set_params(**parts).fit(X[["age", "pay"]], y.astype(int))
+    assert len(ledger.charges()) == sum(counts)
+    assert ledger.spent.epsilon == pytest.approx(6.3)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GridSearchCV(NUMBERS, GRID, cv=LeaveOneOut()),
+        GridSearchCV(NUMBERS, GRID, cv=iter([])),
+        HalvingRandomSearchCV(NUMBERS, DRAWN),
+        OneVsRestClassifier(NUMBERS),
+        CalibratedClassifierCV(NUMBERS, cv=LeaveOneOut()),
+        StackingClassifier([("a", NUMBERS)], cv=LeaveOneOut()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_fits_that_depend_on_the_data_are_asked_for(model):
+    ledger = skdp.PrivacyLedger(1.0, delta=1e-6)
+    with pytest.raises(ValueError, match=rf"`n_fits` must be given, because the fits of {type(model).__name__}"):
+        ledger.split(model)
+    assert next(iter(ledger.split(model, n_fits=5).values())) == pytest.approx(0.1)
+
+
+def test_parts_that_are_fitted_before_get_no_part():
+    frozen = CalibratedClassifierCV(FrozenEstimator(skdp.DPLogisticRegression()))
+    with pytest.raises(ValueError, match="without one that uses a budget"):
+        skdp.PrivacyLedger(1.0, delta=1e-6).split(frozen)
+    model = StackingClassifier([("a", NUMBERS)], final_estimator=first(), cv="prefit")
+    assert set(only(skdp.PrivacyLedger(1.0, delta=1e-6).split(model), "epsilon")) == {"final_estimator"}

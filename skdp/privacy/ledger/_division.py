@@ -28,10 +28,12 @@ def find_private_steps(estimator: object) -> dict[str, Any]:
     }
 
 
-def divide_epsilon(steps: Mapping[str, Any], total: object) -> dict[str, Any]:
+def divide_epsilon(
+    steps: Mapping[str, Any], total: object, counts: Mapping[str, int] | None = None
+) -> dict[str, Any]:
     """Return the epsilons of steps that share a total, in proportion to their own epsilons.
 
-    `total` is a number, Rho or Mu, and so are its parts.
+    `total` is a number, Rho or Mu, and so are its parts. `counts` are the numbers of fits of the steps, by default 1.
     """
     own = {prefix: parse_budget(step.epsilon) for prefix, step in steps.items()}
     if len({budget.kind for budget in own.values()}) > 1:
@@ -39,7 +41,8 @@ def divide_epsilon(steps: Mapping[str, Any], total: object) -> dict[str, Any]:
             "The epsilons of the private steps must be all numbers, all Rho or all Mu, "
             "because they are the proportions of the parts."
         )
-    whole = sum(budget.amount for budget in own.values())
+    counts = counts or dict.fromkeys(own, 1)
+    whole = sum(counts[x] * budget.amount for x, budget in own.items())
     fractions = {prefix: budget.amount / whole for prefix, budget in own.items()}
     budget = parse_budget(total)
     if budget.given is not None:
@@ -47,10 +50,12 @@ def divide_epsilon(steps: Mapping[str, Any], total: object) -> dict[str, Any]:
     return {prefix: round_down(budget.amount * x) for prefix, x in fractions.items()}
 
 
-def divide_delta(steps: Mapping[str, Any], total: Fraction) -> dict[str, float]:
+def divide_delta(
+    steps: Mapping[str, Any], total: Fraction, counts: Mapping[str, int]
+) -> dict[str, float]:
     """Return the deltas of steps that share a total, in proportion to their own deltas > 0."""
     own = {x: Fraction(getattr(step, "delta", 0)) for x, step in steps.items()}
-    whole = sum(own.values())
+    whole = sum(counts[x] * delta for x, delta in own.items())
     if whole and not total:
         names = ", ".join(type(steps[x]).__name__ for x in own if own[x])
         raise ValueError(

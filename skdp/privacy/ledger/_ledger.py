@@ -46,6 +46,7 @@ from skdp.privacy.ledger._division import (
     divide_epsilon,
     find_private_steps,
 )
+from skdp.privacy.ledger._fits import count_fits
 from skdp.privacy.ledger._server_book import ServerBook, is_server_address
 from skdp.randomness import check_size, check_type
 
@@ -386,7 +387,7 @@ class PrivacyLedger:
         vars(ledger).update(vars(self) | {"_title": title})
         return ledger
 
-    def split(self, estimator: object, *, n_fits: int = 1) -> dict[str, Any]:
+    def split(self, estimator: object, *, n_fits: int | None = None) -> dict[str, Any]:
         """Divide the remaining budget among the private steps of a pipeline, as parameters for its `set_params`.
 
         Parameters
@@ -395,9 +396,10 @@ class PrivacyLedger:
             Pipeline, search or other estimator with steps of the central model that have the parameters `epsilon` and
             `ledger`. The parts are in proportion to the epsilons of the steps, so equal by default, and the parts of
             delta in proportion to their deltas. A budget of rho or mu is divided into `Rho` or `Mu`.
-        n_fits : int, default=1
-            Number of fits that the budget is for: one per fold in a cross-validation, and candidates times folds, plus
-            1, in a search.
+        n_fits : int, default=None
+            Number of fits of each step that the budget is for, such as one per fold of `cross_val_score`. None counts
+            them: a pipeline fits each step once, and a search of scikit-learn candidates times folds, plus 1.
+            Calibration, stacking, bagging and boosting are counted, too.
 
         Returns
         -------
@@ -409,12 +411,14 @@ class PrivacyLedger:
         BudgetExceeded
             If nothing is left.
         TypeError, ValueError
-            If no step is private, a step does not accept its part or is local, or the ledger has another relation.
+            If no step is private, a step does not accept its part or is local, the ledger has another relation, or the
+            number of fits depends on the data, so that `n_fits` is required.
 
         Notes
         -----
         **Privacy.** Nothing is charged: each fit of a step charges its part. Steps that read no value, such as an
-        encoder with declared categories, get no part.
+        encoder with declared categories, get no part. A search by successive halving, and boosting that stops early,
+        may spend less.
 
         Examples
         --------
@@ -427,20 +431,23 @@ class PrivacyLedger:
         [('dpstandardscaler__epsilon', 0.25), ('dplogisticregression__epsilon', 0.75)]
         >>> model = model.set_params(**parts)
         """
-        n_fits = check_size(n_fits, min_val=1, max_val=None, name="n_fits")
+        if n_fits is not None:
+            n_fits = check_size(n_fits, min_val=1, max_val=None, name="n_fits")
         found = find_private_steps(estimator)
         steps = {x: step for x, step in found.items() if not _is_free(step)}
+        counts = {x: n_fits or count_fits(estimator, x) for x in steps}
+        steps = {x: step for x, step in steps.items() if counts[x]}
         if not steps:
             raise ValueError(
                 "`estimator` must have steps with the parameters epsilon and ledger, got "
                 f"{type(estimator).__name__} without one that uses a budget."
             )
         account = self._book.account()
-        epsilons = divide_epsilon(steps, _divide_remaining(account, n_fits))
+        epsilons = divide_epsilon(steps, _find_remaining(account), counts)
         deltas = {}
         if account.epsilon is not None:
-            left = max(account.remaining()["delta"], Fraction(0))
-            deltas = divide_delta(steps, Fraction(left) / n_fits)
+            left = Fraction(max(account.remaining()["delta"], 0))
+            deltas = divide_delta(steps, left, counts)
         params: dict[str, Any] = {}
         for prefix, step in steps.items():
             part = {"epsilon": epsilons[prefix], "ledger": self}
@@ -552,8 +559,8 @@ def _is_free(step: object) -> bool:
     return planned is not None and not (planned.epsilon or planned.delta)
 
 
-def _divide_remaining(account: Account, n_fits: int) -> Fraction | Rho | Mu:
-    """Return the remaining budget of one of several fits, as a number, Rho or Mu."""
+def _find_remaining(account: Account) -> Fraction | Rho | Mu:
+    """Return the remaining budget as a number, Rho or Mu."""
     (name, left), *_ = account.remaining().items()
     # Parts are rounded down, so a spent budget may have a rest.
     if not shorten_remaining(left, account.limits[name]):
@@ -561,12 +568,11 @@ def _divide_remaining(account: Account, n_fits: int) -> Fraction | Rho | Mu:
             "The ledger has no budget left to divide.",
             SPENT,
         )
-    part = Fraction(left) / n_fits
     if name == "epsilon":
-        return part
+        return Fraction(left)
     if name == "rho":
-        return Rho(Rho._from_amount(part), STATED_DELTA)
-    return Mu(Mu._from_amount(part), STATED_DELTA)
+        return Rho(Rho._from_amount(Fraction(left)), STATED_DELTA)
+    return Mu(Mu._from_amount(Fraction(left)), STATED_DELTA)
 
 
 def _describe_charge(

@@ -1,14 +1,12 @@
-"""Properties of an estimator for statements: its library, its parts, and the data that it learns from."""
+"""Properties of an estimator for statements: its parts, and the data that it learns from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from skdp.privacy._libraries import find_library, is_a
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
-
-# Libraries whose classes have a known behavior.
-_KNOWN_LIBRARIES = ("sklearn", "imblearn", "skdp")
 
 # Transformers of scikit-learn whose `fit` stores only the number of columns.
 _STATELESS = ("Binarizer", "Normalizer", "PolynomialFeatures")
@@ -23,19 +21,6 @@ _TARGET_ATTRIBUTES = ("predict", "refit", "scoring", "cv")
 # Protection of the rows that an estimator returns: True, False, or "fit" if only the rows
 # of `fit_transform` or `fit_resample` are protected.
 Protects = Literal[True, False, "fit"]
-
-
-def find_library(estimator: object) -> str | None:
-    """Return the library that defines the class of an estimator; None for unknown libraries."""
-    # A subclass of a known class in another module is unknown too.
-    library = type(estimator).__module__.partition(".")[0]
-    return library if library in _KNOWN_LIBRARIES else None
-
-
-def is_a(estimator: object, *names: str) -> bool:
-    """Check if an estimator has one of the named classes of scikit-learn or imbalanced-learn."""
-    is_known = find_library(estimator) in ("sklearn", "imblearn")
-    return is_known and type(estimator).__name__ in names
 
 
 def is_estimator(value: object) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from skdp.privacy._libraries import find_library, is_a
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
 from skdp.privacy.statement import _steps
-from skdp.privacy.statement._steps import is_a
 
 # Protection of a column by a step.
 ROWS = "privatized rows"
@@ -262,7 +262,7 @@ class PrivateStep:
             yield "transformed"
         if _steps.find_inferred(self.estimator):
             yield "inferred"
-        if _steps.find_library(self.estimator) != "skdp":
+        if find_library(self.estimator) != "skdp":
             yield "foreign"
         # A resampler uses the true target as a public column.
         is_public = not (self.targets or self.flow.has_new_target)
