@@ -168,6 +168,24 @@ def test_ledger_of_columns_refuses_reports_whose_categories_were_read_from_them(
     assert ledger.spent.epsilon == 0
 
 
+@pytest.mark.parametrize(
+    "curator",
+    [
+        lambda read: skdp.DPHistogram(domain=read),
+        lambda read: skdp.DPOneHotEncoder(categories=read),
+        lambda read: skdp.DPMarginalSynthesizer(domain=read),
+    ],
+    ids=["histogram", "encoder", "synthesizer"],
+)
+def test_values_that_were_read_are_no_declaration_of_a_curator(curator):
+    with quiet():
+        read = skdp.RandomizedResponseEncoder().fit(PEOPLE).domain_
+    ledger = PrivacyLedger(epsilon=9.0)
+    with pytest.raises(ValueError, match="column 'name' must be declared, got values that an encoder has read"):
+        curator(read).set_params(ledger=ledger).fit(PEOPLE)
+    assert ledger.charges().empty
+
+
 def test_records_of_earlier_versions_have_no_observed_columns():
     record = PrivacyGuarantee(1.0, scope=("sex",)).to_dict()
     del record["observed"]

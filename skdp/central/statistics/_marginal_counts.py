@@ -111,7 +111,15 @@ def declared_domain(table: Table, declared: object, name: str) -> Domain:
             f"`{name}` must be a list, a mapping or a Domain, got {declared!r}. Values "
             "that are read from the data reveal records."
         )
-    return make_domain(table, declared, name=name)
+    domain = make_domain(table, declared, name=name)
+    for column in domain.columns:
+        # The release would contain these values, and its guarantee covers added records.
+        if domain[column].observed:
+            raise ValueError(
+                f"`{name}` of column {column!r} must be declared, got values that an "
+                "encoder has read from the data. Declare them from public knowledge."
+            )
+    return domain
 
 
 def count_cells(
