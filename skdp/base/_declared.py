@@ -121,9 +121,9 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     """Warn that the categories of columns come from the data."""
     warn_at_caller(
         f"The categories of {', '.join(map(repr, names))} are read from the data, "
-        f"which reveals the observed values; declare them with {parameter}=, as "
-        "lists of values or a Domain. A categorical dtype of pandas declares its "
-        "categories only if they are ordered",
+        "which reveals the observed values, so their columns are unprotected; declare "
+        f"them with {parameter}=, as lists of values, an Interval of numbers, or a Domain. "
+        "A categorical dtype of pandas declares its categories only if they are ordered",
         PrivacyLeakWarning,
         about="guide/encoders#categories-the-domain",
     )

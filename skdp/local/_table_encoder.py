@@ -21,7 +21,7 @@ from skdp.base import (
     make_domain,
     parse_bounds,
 )
-from skdp.domain import Domain, domains_of_dtypes
+from skdp.domain import Domain
 from skdp.local._numeric import NumberField, estimate_means, make_mechanism
 from skdp.local._oracle_encoder import (
     Categories,
@@ -44,7 +44,7 @@ from skdp.local.protocol._report_columns import concat_columns
 from skdp.oracles import ORACLES, choose_oracle
 from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.randomness import check_type
-from skdp.tables import Table, type_of_column
+from skdp.tables import Table
 
 Workload: TypeAlias = Literal["columns", "pairs"]
 
@@ -292,18 +292,6 @@ def check_weights(weights: object, names: Sequence[Any]) -> dict[Any, float]:
     return checked
 
 
-def _check_no_numbers(table: Table) -> None:
-    """Check that no column has numbers, except as values that its dtype declares."""
-    declared = domains_of_dtypes(table)
-    for name, column in zip(table.names, table.columns, strict=True):
-        # As categories, the numbers would be names of columns of the reports.
-        if name not in declared and type_of_column(column) == "number":
-            raise ValueError(
-                f"Column {name!r} must be declared, because it has numbers. Use `bounds` "
-                "for its range, or `categories` for an Interval or a list of codes."
-            )
-
-
 def check_bounds(bounds: Mapping[Any, Any] | None) -> dict[Any, Any]:
     """Check a mapping of column name to bounds, and return it; None is an empty mapping."""
     expected = "a mapping of column name to (low, high)"
@@ -371,9 +359,9 @@ class LocalTableEncoder(CategoryTransformer):
     fitted columns. A record makes ``plan_.n_reported`` reports with equal fractions of
     epsilon. The groups that a record reports are drawn independently of its values, so
     they are public. `fit` reads column names and dtypes, and checks that numbers are
-    finite. It infers categories from the data only if ``categories="auto"``, the dtype
-    declares none and is not a number; these columns are not protected. Each call of
-    `transform` is a new release. :doc:`/guide/encoders` states the limits.
+    finite. It infers categories from the data only if ``categories="auto"`` and the dtype
+    declares none, also of numbers without `bounds`; these columns are not protected. Each
+    call of `transform` is a new release. :doc:`/guide/encoders` states the limits.
 
     The columns of groups that a record does not report are missing or zero. The column
     ``sampled`` has the index of the reported group in `plan_`.
@@ -559,10 +547,7 @@ class LocalTableEncoder(CategoryTransformer):
         if not columns:
             return None
         names, arrays = tuple(columns), tuple(columns.values())
-        part = Table(names, arrays, table.native)
-        if isinstance(self.categories, str):
-            _check_no_numbers(part)
-        domain = make_domain(part, self.categories)
+        domain = make_domain(Table(names, arrays, table.native), self.categories)
         check_several_values(domain)
         return domain
 

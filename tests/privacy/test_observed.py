@@ -224,10 +224,11 @@ def test_shuffled_reports_keep_the_observed_columns():
     assert skdp.privacy.shuffled_guarantee(encoder, n=1_000, delta=1e-6).observed == ("name",)
 
 
-def test_numbers_without_a_declaration_are_no_names_of_columns():
+def test_numbers_without_bounds_are_unprotected():
+    """Each number is a category, as in OneHotEncoder, and its report column has it in its name."""
     ages = PEOPLE.assign(age=np.arange(40.0))
-    with pytest.raises(ValueError, match=r"Column 'age' must be declared, .*Use `bounds`"):
-        skdp.LocalTableEncoder().fit(ages)
+    with pytest.warns(PrivacyLeakWarning, match=r"unprotected; declare .* an Interval of numbers"):
+        encoder = skdp.LocalTableEncoder().fit(ages)
+    assert privacy_statement(encoder).unprotected_columns == ["name", "age"]
     with quiet():
-        reports = skdp.LocalTableEncoder(bounds={"age": (0, 99)}).fit_transform(ages)
-    assert not any(str(name).startswith("age_") for name in reports)
+        assert skdp.LocalTableEncoder(bounds={"age": (0, 99)}).fit(ages).guarantee_.scope == ("sex", "age")

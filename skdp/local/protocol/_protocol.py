@@ -137,7 +137,8 @@ class ReportProtocol:
         # Derive attributes from the fields: `domain` has the declared values of all
         # columns, `values` of the columns whose reports are values themselves, and
         # `report_columns` are the names of the columns of the reports.
-        columns = self.columns or self.guarantee.scope
+        stated = self.guarantee.scope + self.guarantee.observed
+        columns = self.columns or stated
         object.__setattr__(self, "columns", columns)
         declared: dict[Any, Any] = {}
         value_columns: dict[Any, Any] = {}
@@ -150,7 +151,7 @@ class ReportProtocol:
             declared |= categories
             if field.reports_values:
                 value_columns |= categories
-        differing = reported_columns ^ {*self.columns}
+        differing = reported_columns ^ {*stated}
         if differing:
             raise ValueError(
                 "The scope of the guarantee and the fields must have the same columns. "
