@@ -69,7 +69,7 @@ from skdp.central.linear._products import (
     warn_of_weak_effects,
 )
 from skdp.central.statistics import Batches, CategorySearch, Noise, to_float
-from skdp.domain import Domain
+from skdp.domain import Categories, Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, Split
 from skdp.randomness import ByteSource
 
@@ -583,7 +583,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         alone finds all ends (:doc:`/guarantees/statistics`). If most values of many rows are in an eighth of the
         bounds, a scale is found, with up to a quarter of the budget. A Domain may declare the columns before
         `DPOneHotEncoder`. Bounds of (0, 1) leave indicators unchanged.
-    classes : list, optional
+    classes : list or Categories, optional
         The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
         them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
         rows. Rows of other classes are then excluded.
@@ -738,7 +738,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         *,
         delta: float = 1e-6,
         bounds: Bounds | None = None,
-        classes: list[Any] | None = None,
+        classes: list[Any] | Categories | None = None,
         protect: Literal["record", "target"] = "record",
         fit_intercept: bool = True,
         max_weight: float | None = None,

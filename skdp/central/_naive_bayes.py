@@ -37,7 +37,7 @@ from skdp.central.statistics import (
     encode_declared,
     to_float,
 )
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Categories, Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
 from skdp.randomness import ByteSource
 from skdp.tables import Table
@@ -146,7 +146,7 @@ class DPCategoricalNB(NaiveBayes):
         None among the values declares missing as a category; an `Interval` makes bins of numbers. With a `delta`,
         values of columns without a declaration are found with a fifth of the budget: texts, whole numbers, booleans and
         missing values of many rows. All other values are the category "(other)".
-    classes : list, optional
+    classes : list or Categories, optional
         The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
         them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
         rows. Rows of other classes are then excluded.
@@ -231,7 +231,7 @@ class DPCategoricalNB(NaiveBayes):
         *,
         delta: float = 0.0,
         categories: DomainLike | None = None,
-        classes: list[Any] | None = None,
+        classes: list[Any] | Categories | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -331,7 +331,7 @@ class DPGaussianNB(NaiveBayes):
         Bounds (low, high) of all columns or of each column, from public knowledge; None, or an end that is None, if
         there is none. Narrower limits are found with a fifth of the budget, or a third for a column with an open end,
         so wide bounds cost little. Values outside the limits are clipped, in predictions as well.
-    classes : list, optional
+    classes : list or Categories, optional
         The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
         them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
         rows. Rows of other classes are then excluded.
@@ -426,7 +426,7 @@ class DPGaussianNB(NaiveBayes):
         *,
         delta: float = 0.0,
         bounds: Bounds | None = None,
-        classes: list[Any] | None = None,
+        classes: list[Any] | Categories | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,

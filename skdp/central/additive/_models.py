@@ -468,7 +468,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
         knowledge; None, or an end that is None, if there is none: limits are then found with a third of the budget.
         Values outside belong to the outer bins. Bounds 100 times too wide cost little.
-    classes : list, optional
+    classes : list or Categories, optional
         The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
         them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
         rows. Rows of other classes are then excluded.
@@ -593,7 +593,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         delta: float = 1e-6,
         categories: DomainLike | None = None,
         bounds: Bounds | None = None,
-        classes: list[Any] | None = None,
+        classes: list[Any] | Categories | None = None,
         monotonic_cst: MonotonicCst | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,

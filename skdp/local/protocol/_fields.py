@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Floats, Indices, Integers, Mask
 from skdp.base import undeclared_error
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Domain, FoundCategories, Interval
 from skdp.local._memo import (
     PermanentDraws,
     encode_column_name,
@@ -752,11 +752,14 @@ def _add_missing(attribute: Categories | Interval) -> Categories | Interval:
     """Return the declared values of a column, and missing as a declared value."""
     if None in attribute.values:
         return attribute
-    if isinstance(attribute, Categories):
-        return Categories((*attribute.values, None), ordered=attribute.ordered)
-    attribute = copy(attribute)
-    attribute.missing = True
-    return attribute
+    written = copy(attribute)
+    if isinstance(written, Interval):
+        written.missing = True
+    elif isinstance(written, FoundCategories):
+        written.values = (*written.values, None)
+    else:
+        return Categories((*written.values, None), ordered=written.ordered)
+    return written
 
 
 def _are_midpoints(
