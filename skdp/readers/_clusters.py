@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Integers, PathType
+from skdp.domain import is_mixed, to_text
 from skdp.readers._io import (
     Extra,
     RefusedBatch,
@@ -139,9 +140,18 @@ def _make_report_schema(release: Release) -> Any:
     for index, field in enumerate(schema):
         is_object = empty_reports.dtypes.iloc[index] == np.dtype(object)
         if is_object and domain is not None and field.name in domain.columns:
-            declared = pyarrow.array(list(domain[field.name].values)).type
+            values = domain[field.name].values
+            if field.name in _list_mixed(release):
+                values = tuple(map(to_text, values))
+            declared = pyarrow.array(list(values)).type
             schema = schema.set(index, field.with_type(declared))
     return schema
+
+
+def _list_mixed(release: Release) -> list[Any]:
+    """List the columns of reports with found numbers beside text, which are text in Arrow."""
+    domain: Any = release.domain or {}
+    return [x for x in release.empty_reports if x in domain and is_mixed(domain[x])]
 
 
 # Tasks
@@ -156,7 +166,9 @@ def _draw_partition(
     partition: pd.DataFrame, release: Release, partition_info: Any = None
 ) -> Any:
     """Privatize a partition, with random bits that depend on its number."""
-    return release.draw(partition, (partition_info["number"], 0))
+    reports = release.draw(partition, (partition_info["number"], 0))
+    mixed = _list_mixed(release)
+    return reports.assign(**{name: reports[name].map(to_text) for name in mixed})
 
 
 def _add_up_partition(summary: Summary, partition: object) -> list[Integers]:

@@ -7,6 +7,7 @@ import re
 from datetime import date
 from decimal import Decimal
 
+import dask.dataframe as dask
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -29,6 +30,7 @@ from skdp import (
     privacy_statement,
     save,
 )
+from skdp.engines import privatize
 from skdp.privacy import BudgetExceeded, Rho, largest_mu
 from skdp.testing import replay_release
 from tests.conftest import often
@@ -526,3 +528,21 @@ def test_found_numbers_and_booleans_are_used_by_other_estimators(library, column
     tally = ReportTally.from_json(encoder.tally(reports).to_json())
     copied = type(encoder).from_json(encoder.to_json())
     assert copied.estimate_counts(tally).equals(encoder.estimate_counts(reports))
+
+
+@pytest.mark.parametrize("strategy", ["split", "sample", "joint"])
+def test_reports_of_found_numbers_have_each_strategy(strategy):
+    found = make("indicators").fit(ROWS[["floor", "owns"]]).domain_
+    encoder = RandomizedResponseEncoder(8.0, categories=found, strategy=strategy, random_state=0)
+    reports = encoder.fit_transform(ROWS[["floor", "owns"]])
+    counts = encoder.estimate_counts(reports, columns=["floor"])["count"]
+    expected = ROWS["floor"].value_counts().sort_index()
+    assert counts[[0, 1, 2]].tolist() == pytest.approx(expected.tolist(), abs=150)
+
+
+def test_reports_of_found_numbers_of_dask_are_text():
+    found = make("indicators").fit(ROWS[["floor"]]).domain_
+    encoder = RandomizedResponseEncoder(8.0, categories=found, random_state=0).fit(ROWS[["floor"]])
+    reports = privatize(dask.from_pandas(ROWS[["floor"]], npartitions=2), encoder).compute()
+    assert set(reports["floor"]) <= {"0", "1", "2", OTHER}
+    assert encoder.estimate_counts(reports)["count"].sum() == pytest.approx(N)
