@@ -565,12 +565,13 @@ class Domain(Mapping[Any, Categories | Interval]):
 
     def _mark_limited(self, X: TableLike) -> Mask:
         """Mark the events that each constraint limits, or that violate it, in shape (n_constraints, n_events)."""
-        get_operand = self._make_operand_reader(wrap_table(X))
-        marked = []
-        for constraint in self._constraints:
+        table = wrap_table(X)
+        get_operand = self._make_operand_reader(table)
+        marked = np.empty((len(self._constraints), len(table.columns[0])), bool)
+        for index, constraint in enumerate(self._constraints):
             is_true = constraint.evaluate(get_operand).to_truth()
-            marked.append(is_true != constraint.is_on_rows)
-        return np.array(marked)
+            marked[index] = is_true != constraint.is_on_rows
+        return marked
 
     def _compare_proportions(self, X: TableLike, Y: TableLike) -> dict[str, float]:
         """Compare the proportions of rows with the comparisons of each constraint between two tables.
