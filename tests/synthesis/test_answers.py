@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval
+from skdp.domain import Categories
 from tests.conftest import often, quick_first
 from tests.synthesis.bounds import bounds_only
 
@@ -55,12 +56,24 @@ SYNTHESIZER = fit_model()
         ({"age": (3, 1)}, ValueError, "low <= high"),
         ({"day": (datetime(2020, 1, 2), date(2020, 1, 1))}, ValueError, "low <= high"),
         ({"day": (datetime(2020, 1, 2, tzinfo=UTC), None)}, TypeError, "without a time zone or None, got datetime"),
-        ({"smokes": ("huge", None)}, ValueError, "declared values of column 'smokes'"),
+        ({"smokes": ("yes", "no")}, ValueError, "Use a list for several values, or declare Categories"),
+        ({"wet": (False, None)}, ValueError, "column 'wet', whose values have no order, must be a value or a list"),
     ],
 )
 def test_invalid_conditions_raise_an_error(condition, error, message):
     with pytest.raises(error, match=message):
         SYNTHESIZER.count_estimate(condition)
+
+
+def test_text_has_ranges_in_a_declared_order_only():
+    grades = ["low", "middle", "high"]
+    table = pd.DataFrame({"grade": grades * 200})
+    ordered = DPMarginalSynthesizer(9.0, domain={"grade": Categories(grades, ordered=True)}, random_state=0).fit(table)
+    assert set(ordered.sample(90, conditions={"grade": ("low", "high")})["grade"]) == {"low", "middle"}
+    with pytest.raises(ValueError, match="declared values of column 'grade'"):
+        ordered.count({"grade": ("huge", None)})
+    with pytest.raises(ValueError, match="column 'smokes', whose values have no order"):
+        SYNTHESIZER.sample(9, conditions={"smokes": ("yes", "no")})
 
 
 moments = st.one_of(

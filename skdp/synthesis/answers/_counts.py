@@ -35,7 +35,13 @@ from skdp.synthesis.model import (
     project,
 )
 from skdp.synthesis.private._number_cells import Shape, Steps
-from skdp.tables import is_missing, to_objects
+from skdp.tables import (
+    ORDERED_TYPES,
+    drop_missing,
+    is_missing,
+    to_objects,
+    type_of_value,
+)
 
 ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
 """Columns that `tabulate_counts` adds to the values: the count and its error."""
@@ -281,6 +287,7 @@ def weigh_range(
             "Use a list for several values."
         )
     if not isinstance(values, Interval):
+        _check_is_ordered(name, values)
         return find_range(name, values, *limits).astype(float)
     start = _read_limit(name, values, limits[0], values.edges[0])
     stop = _read_limit(name, values, limits[1], values.edges[-1])
@@ -322,6 +329,17 @@ def weigh_range(
         elif start == edges[-1]:
             weights[-1] = last
     return np.append(weights, 0.0) if values.missing else weights
+
+
+def _check_is_ordered(name: ColumnName, values: Categories) -> None:
+    """Raise an error for a tuple of values without an order, which may be meant as a list of values."""
+    types = {type_of_value(value) for value in drop_missing(values.values)}
+    if not values.ordered and not types <= set(ORDERED_TYPES):
+        raise ValueError(
+            f"The condition on column {name!r}, whose values have no order, must be a value "
+            "or a list of values, got a tuple, which is a range. Use a list for several "
+            "values, or declare Categories(values, ordered=True) for a range."
+        )
 
 
 def _read_limit(
@@ -439,8 +457,9 @@ class CountsMixin:
         ----------
         conditions : mapping of column name to (low, high), value or list of values
             A tuple is a half-open range, in which None stands for no bound: any numbers or dates for an `Interval`, or
-            two declared values in their declared order. A range to or from the upper bound of an `Interval` contains
-            this bound. A list contains the accepted values. All conditions must hold.
+            two declared values of a column with an order (numbers, dates, or `Categories` with ``ordered=True``). A
+            range to or from the upper bound of an `Interval` contains this bound. A list contains the accepted values.
+            All conditions must hold.
 
         Returns
         -------
