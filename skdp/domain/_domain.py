@@ -32,10 +32,13 @@ from skdp.domain._expressions import (
     Expression,
     Operand,
     declare_operand,
+    describe_excluded,
+    find_excluded,
     parse_constraints,
     parse_derived,
 )
 from skdp.domain._toml import parse_toml, write_toml
+from skdp.pages import warn
 from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.randomness import check_type
 from skdp.tables import (
@@ -111,7 +114,8 @@ class Domain(Mapping[Any, Categories | Interval]):
     require backquotes: ``"`hours per week` < 100"``. Text in quotes and truth values can
     be compared by ``==`` and ``!=``. The difference of two dates is a number of days, and a number added
     to a date is a number of days. A comparison with a missing value is false: for a
-    missing ``end``, ``"end >= start"`` is false and ``"not end < start"`` is true.
+    missing ``end``, ``"end >= start"`` is false, and ``"end >= start or missing(end)"``
+    is true. ``missing(column)`` is true for the missing values of a column.
 
     **Privacy.** A domain from `with_guarantee` states the privacy loss of finding its
     values. Each of its columns keeps the release, so a domain or a dict of columns of
@@ -141,7 +145,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         self,
         columns: Mapping[Any, Any] | Domain,
         *,
-        constraints: Sequence[str] = (),
+        constraints: Sequence[str | Expression] = (),
         derived: Mapping[Any, str] | None = None,
     ) -> None:
         # `columns` maps each column to its declared values, or is a domain to be
@@ -154,7 +158,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         releases: tuple[Release, ...] = ()
         if isinstance(columns, Domain):
             releases = columns.releases
-            constraints = [*columns.constraints, *constraints]
+            constraints = [*columns._constraints, *constraints]
             derived = {**columns.derived, **derived}
         if not isinstance(columns, Mapping):
             raise TypeError(
@@ -178,7 +182,33 @@ class Domain(Mapping[Any, Categories | Interval]):
                 type_of_attribute(attribute), attribute
             )
         self._derived = parse_derived(derived, self._operands)
-        self._constraints = parse_constraints(constraints, self._operands)
+        self._constraints: tuple[Expression, ...] = parse_constraints(
+            constraints, self._operands
+        )
+        # Constraints of another domain were checked when it was made.
+        new = [c for c in self._constraints if c not in constraints]
+        self._warn_of_missing(new, stacklevel=3)
+
+    def _warn_of_missing(
+        self, constraints: Iterable[Expression], *, stacklevel: int
+    ) -> None:
+        """Warn of constraints that are false in all rows without a value of a column that declares missing values."""
+        for constraint in constraints:
+            excluded = self._list_excluded(constraint)
+            if not excluded:
+                continue
+            text = describe_excluded(constraint, excluded)
+            warn(text, UserWarning, about="guide/domains", stacklevel=stacklevel)
+
+    def _list_excluded(self, constraint: Expression) -> list[Any]:
+        """List the columns whose declared missing values a constraint on rows excludes without naming them."""
+        declaring = []
+        for column in self._list_read(constraint):
+            values = self[column]
+            is_binned = isinstance(values, Interval)
+            if values.missing if is_binned else None in values.values:
+                declaring.append(column)
+        return find_excluded(constraint, declaring, self._derived, self._operands)
 
     @property
     def constraints(self) -> tuple[str, ...]:  # numpydoc ignore=RT01

@@ -6,7 +6,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_o
 
 _ALLOWED = (
     "Use columns (in backquotes unless they are identifiers), numbers, + - * /, "
-    "comparisons, and, or, not, and text in quotes beside == or !=. A constraint may "
+    "comparisons, and, or, not, missing(COLUMN), and text in quotes beside == or !=. A constraint may "
     "be count(EXPRESSION) <= 1, == 1, >= 1 or 1 <= count(EXPRESSION) <= 2, "
     "first(EXPRESSION) or last(EXPRESSION)."
 )
@@ -162,8 +162,9 @@ class Expression:
             self._read_form()
         identifiers = {f"_column_{index}_": name for index, name in enumerate(names)}
         self.columns = set()
+        functions = [n.func for n in ast.walk(self._tree) if isinstance(n, ast.Call)]
         for node in ast.walk(self._tree):
-            if isinstance(node, ast.Name):
+            if isinstance(node, ast.Name) and node not in functions:
                 node.id = identifiers.get(node.id, node.id)
                 self.columns.add(node.id)
 
@@ -254,6 +255,12 @@ class Expression:
             )
         return result
 
+    @property
+    def marked(self) -> set[Any]:
+        """The columns in "missing(column)"."""
+        calls = [n for n in ast.walk(self._tree) if isinstance(n, ast.Call)]
+        return {n.id for call in calls for n in call.args if isinstance(n, ast.Name)}
+
     def evaluate(self, get_operand: Reader) -> Operand:
         """Evaluate the expression on the columns that `get_operand` returns."""
         with np.errstate(all="ignore"):
@@ -297,13 +304,49 @@ def parse_constraints(
     """
     constraints = []
     for text in texts:
-        constraint = Expression(text, "Constraint ", may_count=True)
+        is_parsed = isinstance(text, Expression)  # of another domain
+        constraint = (
+            text if is_parsed else Expression(text, "Constraint ", may_count=True)
+        )
         if constraint.check(operands).family != _TRUTH:
             raise ValueError(
                 f"{constraint.title}: expected a comparison, such as 'end >= start'."
             )
         constraints.append(constraint)
     return tuple(constraints)
+
+
+def find_excluded(
+    constraint: Expression,
+    columns: Sequence[Any],
+    derived: Mapping[Any, Expression],
+    operands: Mapping[Any, Operand],
+) -> list[Any]:
+    """List the columns without whose values a constraint on rows is false, if it does not name them in "missing"."""
+    excluded = []
+    for column in columns if constraint.is_on_rows else ():
+        missing, truths = {column}, dict[Any, bool | None]()
+        for name, expression in derived.items():
+            if operands[name].family == _TRUTH:
+                truths[name] = _find_truth(expression._tree, missing, truths)
+            elif expression.columns & missing:
+                missing.add(name)
+        is_false = _find_truth(constraint._tree, missing, truths) is False
+        if is_false and column not in constraint.marked:
+            excluded.append(column)
+    return excluded
+
+
+def describe_excluded(constraint: Expression, columns: Sequence[Any]) -> str:
+    """Describe a constraint that excludes the missing values of some columns, and the constraint that keeps them."""
+    names = [str(name) for name in columns]
+    quoted = [name if name.isidentifier() else f"`{name}`" for name in names]
+    kept = " or ".join([constraint.text, *(f"missing({name})" for name in quoted)])
+    return (
+        f"Constraint {constraint.text!r} is false where a value of {list(columns)} is missing, so "
+        "synthetic rows have no missing values of these columns, although they are declared. "
+        f"Write {kept!r} to keep them, or declare the columns without missing values"
+    )
 
 
 def parse_derived(
@@ -340,6 +383,8 @@ def _evaluate_node(node: ast.expr, get_operand: Reader) -> Operand:
             return get_operand(name)
         case ast.Constant(value=bool() | str() | int() | float() as value):
             return _make_constant(value)
+        case ast.Call(ast.Name("missing"), [ast.Name(name)], []):
+            return Operand(_TRUTH, _find_missing(get_operand(name)))
         case ast.UnaryOp(op=ast.Not(), operand=part):
             return Operand(_TRUTH, ~_evaluate_node(part, get_operand).to_truth())
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as op, operand=part):
@@ -373,6 +418,44 @@ def _evaluate_node(node: ast.expr, get_operand: Reader) -> Operand:
                 return _combine(truths, True)
     # **Security.** Calls, attributes and indexing, which could run code, raise an error here.
     raise ValueError(f"{ast.unparse(node)!r:.200} is not allowed. {_ALLOWED}")
+
+
+def _find_truth(
+    node: ast.expr, missing: Collection[ColumnName], truths: Mapping[Any, bool | None]
+) -> bool | None:
+    """Return the truth value of a node if the columns `missing` are missing; None if it depends on other values.
+
+    `truths` are the truth values of derived columns, as far as they are known.
+    """
+    match node:
+        case ast.BoolOp(op=op, values=parts):
+            known = [_find_truth(part, missing, truths) for part in parts]
+            decisive = isinstance(op, ast.Or)
+            if decisive in known:
+                return decisive
+            return None if None in known else not decisive
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            truth = _find_truth(part, missing, truths)
+            return None if truth is None else not truth
+        case ast.Name(name) if name not in missing:
+            return truths.get(name)
+        case ast.Compare(left=left, comparators=rights):
+            is_false = any(_is_missing(part, missing) for part in (left, *rights))
+        case _:
+            is_false = isinstance(node, ast.Name)
+    if is_false:
+        return False
+    is_marked = isinstance(node, ast.Call) and _is_missing(node.args[0], missing)
+    return True if is_marked else None
+
+
+def _is_missing(node: ast.expr, missing: Collection[ColumnName]) -> bool:
+    """Return True for a column, or for arithmetic with a column, that is missing."""
+    parts = list(ast.walk(node))
+    is_value = not any(
+        isinstance(n, ast.Compare | ast.BoolOp | ast.Call) for n in parts
+    )
+    return is_value and any(isinstance(n, ast.Name) and n.id in missing for n in parts)
 
 
 def _combine(truths: list[Mask], is_and: bool) -> Operand:
@@ -414,6 +497,13 @@ def _compare_operands(
     is_true = comparison(left.data, right.data)
     missing: Mask = pd.isna(left.data) | pd.isna(right.data)
     return is_true & np.logical_not(missing)
+
+
+def _find_missing(operand: Operand) -> Mask:
+    """Mark the missing values of an operand; numbers that are not finite, as after a division by 0, are missing."""
+    if operand.family == _NUMBER:
+        return ~np.isfinite(operand.data)
+    return np.asarray(pd.isna(operand.data))
 
 
 def _calculate(calculate: Callable[..., Any], left: Operand, right: Operand) -> Operand:

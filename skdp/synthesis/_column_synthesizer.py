@@ -501,8 +501,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         domain = self.domain_.select([*public, *self.guarantee_.scope])
         public_constraints = domain.select(public).constraints
         constraints = []
-        for constraint in domain.constraints:
-            if constraint not in public_constraints:
+        for constraint in domain._constraints:
+            if constraint.text not in public_constraints:
                 constraints.append(constraint)
         return Domain(dict(domain), constraints=constraints, derived=domain.derived)
 

@@ -338,6 +338,8 @@ class DPLinkedSynthesizer(CentralEstimator):
             person_columns=self.person_columns,
         )
         columns = tables.domain
+        facts = select_present(self._declared, columns)
+        facts._warn_of_missing(facts._constraints, stacklevel=find_stack_level() + 1)
         check_width(len(columns))
         check_policy(self.handle_unknown, Domain(columns), tables.found)
         names = {*map(name_number, tables.events), *map(name_history, columns)}

@@ -1,6 +1,7 @@
 """Constraints and derived columns of a domain."""
 
 import pickle
+import re
 from datetime import date, datetime
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 from skdp import Domain, Interval
 from tests.errors import refusal
+
+REMOVES_MISSING = pytest.mark.filterwarnings("ignore:Constraint .* is false where")
 
 COLUMNS = {
     "a": Interval(0, 10, missing=True),
@@ -66,6 +69,7 @@ CONSTRAINTS = {
 }
 
 
+@REMOVES_MISSING
 def test_constraints_select_the_expected_rows(make_frame):
     for constraint, expected in CONSTRAINTS.items():
         domain = Domain(COLUMNS, constraints=[constraint])
@@ -105,6 +109,8 @@ def test_constraints_select_the_expected_rows(make_frame):
         ("count(a > 1) != 1", "is not allowed. .* or 1 <= count.EXPRESSION. <= 2"),
         ("count(c > 1) == 1", "'c' is not a column of the domain"),
         ("count(a) == 1", "expected a comparison"),
+        ("missing(a + b)", "is not allowed. Use columns .*missing.COLUMN"),
+        ("missing(c)", "'c' is not a column of the domain"),
         ("count(a > 1) <= count(b > 1)", "is not allowed"),
         ("count(a > 1) == 1 and a > 1", "is not allowed"),
         ("count(a > 1, 2) <= 1.5", "is not allowed"),
@@ -200,6 +206,7 @@ def test_dtype_of_a_derived_column_follows_from_declared_dtypes():
     assert by_zero.d.isna().tolist() == [True, False]
 
 
+@REMOVES_MISSING
 def test_table_without_the_columns_of_an_expression_raises_an_error():
     domain = Domain(COLUMNS, constraints=["a > 1"], derived={"t": "b + 1"})
     with pytest.raises(ValueError, match="X lacks column 'a'"):
@@ -210,6 +217,7 @@ def test_table_without_the_columns_of_an_expression_raises_an_error():
         domain.check_constraints(pd.DataFrame({"a": ["secret"]}, dtype="string"))
 
 
+@REMOVES_MISSING
 def test_domain_contains_constraints_and_derived_columns():
     columns = {name: COLUMNS[name] for name in ("a", "b", "hours per week", "start", "end", "sex", "partner")}
     derived = {"t o t": "a + b", "late": "`t o t` > 6", "stay": "end - start"}
@@ -224,3 +232,48 @@ def test_domain_contains_constraints_and_derived_columns():
     assert selected.constraints == ("late == True or a < 2",)
     with pytest.raises(ValueError, match=r"Constraint 'f\(a\) > 1': .* is not allowed"):
         Domain.from_toml("constraints = ['f(a) > 1']\n[columns.a]\nlow = 0\nhigh = 1")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "kept"),
+    [
+        ("a <= b", "a <= b or missing(a)"),
+        ("b >= a", "b >= a or missing(a)"),
+        ("0 < b <= a + 0", "0 < b <= a + 0 or missing(a)"),
+        ("a > 1 and b > 1", "a > 1 and b > 1 or missing(a)"),
+        ("total <= 10", "total <= 10 or missing(a)"),
+        ("is_more", "is_more or missing(a)"),
+        ("end >= start", "end >= start or missing(end)"),
+        ("sex == partner", "sex == partner or missing(sex)"),
+        ("sex == 'male' or a > 1 and end > start", None),
+        ("not a > b", None),
+        ("(a < b) != flag", None),
+        ("not missing(a) and a <= b", None),
+        ("sex == 'male' or b > 1", None),
+        ("count(a > 1) <= 1", None),
+    ],
+)
+def test_constraint_that_removes_missing_values_warns_with_one_that_keeps_them(constraint, kept):
+    options = {"derived": {"total": "a + b", "is_more": "total > b"}}
+    if kept is not None:
+        with pytest.warns(UserWarning, match=re.escape(f"Write {kept!r} to keep them")):
+            Domain(COLUMNS, constraints=[constraint], **options)
+        constraint = kept
+    domain = Domain(COLUMNS, constraints=[constraint], **options)
+    assert Domain(domain).constraints == (domain | {"c": [1]}).constraints == (constraint,)
+
+
+def test_missing_values_are_marked_in_columns_of_all_types(make_frame):
+    domain = Domain(COLUMNS | {"weight in kg": Interval(0, 9, missing=True)}, derived={"total": "a / b"})
+    rows = make_frame(ROWS | {"weight in kg": [None, 2.0, None]})
+    for column, expected in {
+        "a": [False, False, True],
+        "sex": [False, False, True],
+        "end": [False, False, True],
+        "`weight in kg`": [True, False, True],
+        "total": [False, False, True],
+        "b": [False] * 3,
+    }.items():
+        constrained = Domain(domain, constraints=[f"missing({column})"])
+        assert constrained.check_constraints(rows).tolist() == expected, column
+        assert Domain.from_toml(constrained.to_toml()) == constrained

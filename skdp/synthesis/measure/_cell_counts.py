@@ -327,7 +327,7 @@ def _choose_bins(
             high = _halve_tail(proportions, cuts, min_tail)
             cuts = sorted({*cuts, *high, *(size - cut for cut in low)})
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
-    return Domain(columns, constraints=domain.constraints, derived=domain.derived)
+    return Domain(columns, constraints=domain._constraints, derived=domain.derived)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,13 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Codes, ColumnLike, ColumnName, Indices, Mask, TableLike
-from skdp.base import draw_seed, find_open_intervals, get_target, name_declared
+from skdp.base import (
+    draw_seed,
+    find_open_intervals,
+    find_stack_level,
+    get_target,
+    name_declared,
+)
 from skdp.central.statistics import (
     Batches,
     declared_domain,
@@ -313,12 +319,14 @@ def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
 
 
 def check_row_constraints(domain: Domain) -> None:
-    """Check that all constraints of a domain are on single rows."""
+    """Check that all constraints of a domain are on single rows, and warn if they exclude missing values."""
     if texts := [c.text for c in domain._constraints if not c.is_on_rows]:
         raise ValueError(
             f"The constraints {texts} of `domain` limit the events of a person, which "
             "requires DPLinkedSynthesizer. Use it, or remove them."
         )
+    level = find_stack_level() + 1
+    domain._warn_of_missing(domain._constraints, stacklevel=level)
 
 
 def check_computable(
@@ -347,7 +355,7 @@ def select_present(domain: Domain, columns: Collection[Any]) -> Domain:
 
 def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
     """Return a domain of other columns with the same constraints and derived columns."""
-    return Domain(columns, constraints=domain.constraints, derived=domain.derived)
+    return Domain(columns, constraints=domain._constraints, derived=domain.derived)
 
 
 def refine_domain(domain: Domain, cells: Mapping[int, Interval]) -> Domain:
