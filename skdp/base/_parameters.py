@@ -413,7 +413,7 @@ def _check_pair(pair: object, what: str) -> tuple[float, float]:
     for number in numbers:
         remedy = ""
         if number is None:
-            remedy = " Declare both ends: this step does not find them."
+            remedy = " Declare both ends, low and high: this step does not find them."
         _check_number(number, f"{what} must be two numbers", remedy)
     try:
         low, high = map(float, numbers)
@@ -431,7 +431,8 @@ def _check_pair(pair: object, what: str) -> tuple[float, float]:
 def _check_number(number: object, expected: str, remedy: str = "") -> None:
     """Check that a bound is a number; `expected` begins the error, and `remedy` ends it."""
     if isinstance(number, bool) or not isinstance(number, Real):
-        raise TypeError(f"{expected}, got {type(number).__name__}.{remedy}")
+        got = "None" if number is None else type(number).__name__
+        raise TypeError(f"{expected}, got {got}.{remedy}")
 
 
 def has_float_resolution(low: float, high: float) -> bool:

@@ -490,7 +490,7 @@ def _check_decimals(
         if not candidates.decimals:
             declared += " (whole numbers)"
         raise ValueError(
-            f"Column {name!r} contains a number with more decimals than its `bounds` "
+            f"Column {name!r} contains a number with more decimals than its bounds "
             f"declare, {declared}. Use floats as bounds, such as ({candidates.low!r}, "
             f"{candidates.high!r}), or set `real=True` in its `Interval`."
         )

@@ -221,6 +221,9 @@ def _replace_parameter_names(text: str, parser: argparse.ArgumentParser) -> str:
             return f"{name} = {value.lower()}"
         return DOMAIN_FILE.get(name, match[0]) if reads_domain else match[0]
 
+    if reads_domain:
+        entry = "the entry in the domain file for column"
+        text = text.replace("`bounds` of column", entry)
     return re.sub("`(\\w+)(?:=(.*?))?`", spell, text)
 
 

@@ -467,8 +467,8 @@ class Interval:
         if self.is_open:
             raise ValueError(
                 f"expected an Interval with both ends, got {self!r}. Declare both "
-                "ends: a person's device sees no other rows. Only DPHistogram, synthesizers "
-                "and curator's estimators with `bounds` find an end."
+                "ends, `low` and `high`: a person's device sees no other rows. Only statistics, models "
+                "and synthesizers of a curator find an end."
             )
         return self._edges
 

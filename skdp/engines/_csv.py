@@ -364,7 +364,8 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 _TEXT_REMEDY = (
-    " If it is a column of text, declare values = [...], or set `delta` and declare "
+    " If it is a column of dates, declare low and high, such as low = 2020-01-01. If it "
+    "is a column of text, declare values = [...], or set `delta` and declare "
     "other = true, with which frequent values are found."
 )
 

@@ -465,7 +465,7 @@ class LocalTableEncoder(CategoryTransformer):
         check_choice("workload", self.workload, get_args(Workload))
         if len({*names}) < len(names) or not names:
             raise ValueError(
-                "Each column must be in the domain or in `bounds`, and not in both; got "
+                "Each column must be in the domain or in bounds, and not in both; got "
                 f"{list(names)}."
             )
         if self.workload == "pairs" and len(sizes) < 2:

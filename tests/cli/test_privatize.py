@@ -169,7 +169,10 @@ def test_invalid_options_raise_before_charge(files, capsys):
         "m.json is a protocol of permanent reports": ["--load", "m.json"],
         "arguments are required: --epsilon": ["--domain", "domain.toml"],
         "arguments are required: --domain": ["--epsilon", 1],
-        "entry of column 'sex' must be a range of numbers, got listed values. Exclude the column.": [*BASE, *numeric],
+        "the entry in the domain file for column 'sex' must be a range of numbers, got listed values. Exclude": [
+            *BASE,
+            *numeric,
+        ],
         "--handle-unknown requires another": [*BASE, *numeric, *ages, "--handle-unknown", "uniform"],
         "--person requires --secret-key": [*BASE, "--person", "id"],
         "and these require --person": [*BASE, "--secret-key", "key"],

@@ -130,7 +130,7 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "sex", "--person", "weight", "--weight", "weight"], "got 'weight' in --weight and --person"),
         (
             ["--by", "sex", "--columns", "region", "--statistics", "mean"],
-            "entry of column 'region' must be a range of numbers, got listed values. Exclude the column",
+            "the entry in the domain file for column 'region' must be a range of numbers, got listed values. Exclude",
         ),
         (
             ["--by", "sex", "--statistics", "mean", "0.9"],
