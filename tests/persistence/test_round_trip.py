@@ -173,9 +173,8 @@ def test_privacy_statement_is_equal_after_load():
     again = save_and_load(encoder)
     assert again.categories == "auto"
     assert again.domain_["job"].observed
-    histogram = skdp.DPHistogram(domain=encoder.domain_).fit(WORDS)
-    assert save_and_load(histogram).domain["job"].observed
-    for one in (encoder, histogram, skdp.DPHistogram(domain=DECLARED).fit(WORDS)):
+    assert save_and_load(skdp.DPHistogram(domain=encoder.domain_)).domain["job"].observed
+    for one in (encoder, skdp.DPHistogram(domain=DECLARED).fit(WORDS)):
         assert str(skdp.privacy_statement(save_and_load(one), WORDS)) == str(skdp.privacy_statement(one, WORDS))
 
 
