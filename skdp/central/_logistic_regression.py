@@ -96,13 +96,15 @@ MIN_TARGET_INFORMATION = 12.0
 # Parts of the budget of the gradients for each step, in twentieths.
 GRADIENTS = (1, 1, 1, 2, 4, 11)
 
-# Largest root mean square of the change of a logit in a step. Longer steps end where all
-# predictions are certain, and without a limit, 6 of 154 fits of real tables at epsilon 4
-# are worse than a constant; limits from 1 to 4 change the mean loss by less than 0.01.
-MAX_STEP = 2.0
+# Smallest part of the last gradient, which is reduced for further steps while the gradient of a third or later
+# step exceeds the noise of one part: the distance from the minimum is then a larger error than the noise.
+MIN_LAST_GRADIENT = 7
+
+# Fractions of a step at which second derivatives are predicted.
+FRACTIONS = (np.arange(16) + 0.5) / 16
 
 # Largest effect of a standard deviation of a column with intervals. The effect of an
-# indicator is twice as large, and six steps toward an infinite one end at 6 to 8.
+# indicator is twice as large, and steps toward an infinite one end at 6 or more.
 MAX_EFFECT = 3.0
 
 # Largest relative variance of second derivatives, in the direction of each coefficient, with
@@ -151,6 +153,19 @@ class Steps(NamedTuple):
     spent: Fraction
     # A lower bound of twice the decrease of the loss from the start to the mean.
     gain: float
+    # The number of noisy gradients.
+    n_drawn: int
+
+
+def find_excess(change: Floats, gradient: Floats, drawn: Floats, error: float) -> float:
+    """Return the slope of the loss at the end of a step that was too long, in slopes at its start; otherwise 0.
+
+    `gradient` and `drawn`, with the standard error `error`, are the gradients at the start and at the end.
+    """
+    fall = -float((change * gradient).sum())
+    increase = float((change * drawn).sum())
+    increase -= 3 * error * float(np.linalg.norm(change))
+    return increase / fall if increase > 0 and fall > 0 else 0.0
 
 
 class Descent:
@@ -167,6 +182,8 @@ class Descent:
         """
         self.rows, self.constraint = rows, constraint
         self.constant = rows.constant / UNIT
+        # The largest norm of a row.
+        self.longest = math.sqrt(rows.square) / UNIT
         n_classes = len(class_counts)
         self.n_rows = float(class_counts.sum())
         self.loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
@@ -186,20 +203,38 @@ class Descent:
         coefficients, spent = self.start, Fraction(0)
         of_gradients = budget * parts.gradients
         mean = gradient = change = np.zeros_like(self.start)
-        error = math.inf
+        # The growth of logarithms of second derivatives by a step of length 1, beyond the prediction: the mean increase
+        # of logits of the longest rows, in all directions.
+        error, rate = math.inf, self.longest / math.sqrt(2 * math.pi * len(self.start))
         # Largest square of noise, in variances of one number.
         max_square = mean.size + 4 * math.sqrt(mean.size)
-        for step, part in enumerate(GRADIENTS):
+        left, n_drawn = list(GRADIENTS), 0
+        while left:
+            part = left.pop(0)
             drawn, noise, logits = self._measure_gradient(
                 coefficients, of_gradients * Fraction(part, sum(GRADIENTS)), source
             )
-            expected = gradient + curvature.change_gradient(change)
-            is_final = step == len(GRADIENTS) - 1
-            corrected = curvature.correct(change, drawn, noise)
-            curvature = corrected or curvature.move(coefficients)
+            if not n_drawn:
+                first, first_error = drawn, noise
+            n_drawn += 1
             # Near the minimum, gradients are noise, and second derivatives suffice.
-            is_far = (drawn**2).sum() > noise**2 * max_square and not corrected
-            if is_far and (step == 0 or not (is_final or self.loss.n_outputs > 1)):
+            is_far = bool(left) and (drawn**2).sum() > noise**2 * max_square
+            if is_far and left[0] > part == 1 and left[-1] > MIN_LAST_GRADIENT:
+                left.insert(0, part)
+                left[-1] -= part
+            excess = find_excess(change, gradient, drawn, noise)
+            if left and excess > 0:
+                rate = self._find_rate(curvature, change, rate, excess)
+                change = self._shorten(curvature, change, rate)
+                coefficients = mean + change
+                continue
+            expected = gradient + curvature.change_gradient(change)
+            if n_drawn > 1 and self.loss.n_outputs > 1:
+                # Only the second derivatives at the start are measured.
+                errors = math.hypot(noise, error)
+                curvature = curvature.learn(change, drawn - gradient, errors)
+            curvature = curvature.move(coefficients)
+            if is_far and (n_drawn == 1 or self.loss.n_outputs == 1):
                 measured = self._measure_early(
                     curvature, logits, budget * EARLY, source
                 )
@@ -208,24 +243,53 @@ class Descent:
             # The last two gradients are averaged if they differ by noise only.
             square = float(((drawn - expected) ** 2).sum()) / (noise**2 + error**2)
             weight = 1.0
-            if is_final and square < max_square:
+            if not left and square < max_square:
                 weight = 1 / (1 + (noise / error) ** 2)
             mean = mean + weight * (coefficients - mean)
             gradient = gradient + weight * (drawn - gradient)
             error = math.sqrt(weight) * noise
             curvature = curvature.move(mean)
-            coefficients = self._step(
-                curvature, mean, gradient, error, is_final=is_final
+            change = self._find_step(
+                curvature, mean, gradient, error, is_final=not left
             )
-            change = coefficients - mean
-            if step == 0:
-                first, first_error = drawn, noise
+            change = self._shorten(curvature, change, rate)
+            coefficients = mean + change
         # By the trapezoidal rule, and minus the standard deviation of its noise.
         shift = self.start - mean
         gain = float((shift * (first + gradient)).sum())
         gain -= math.hypot(first_error, error) * float(np.linalg.norm(shift))
         curvature = curvature.move(coefficients)
-        return Steps(mean, gradient, error, curvature, spent, gain)
+        return Steps(mean, gradient, error, curvature, spent, gain, n_drawn)
+
+    def _find_growth(
+        self, curvature: Curvature, change: Floats, rates: Floats
+    ) -> Floats:
+        """Predict second derivatives along a step, divided by those at its start; (n_rates, n_fractions)."""
+        along = []
+        for fraction in FRACTIONS:
+            sums = self._predict_all(curvature.coefficients + fraction * change)
+            along.append(np.einsum("io,oij,jo->", change, sums, change))
+        start = np.einsum("io,oij,jo->", change, curvature.expected, change)
+        length = float(np.linalg.norm(change))
+        growth: Floats = np.exp(np.outer(rates, length * FRACTIONS))
+        return growth * np.array(along) / max(float(start), 2.0**-1000)
+
+    def _shorten(self, curvature: Curvature, change: Floats, rate: float) -> Floats:
+        """Shorten a Newton step such that the predicted loss is smallest at its end."""
+        (growth,) = self._find_growth(curvature, change, np.array([rate]))
+        falls = np.append(0.0, np.cumsum(growth)) / len(growth)
+        ends = np.linspace(0, 1, len(falls))
+        return change * float(np.interp(1.0, falls, ends))
+
+    def _find_rate(
+        self, curvature: Curvature, change: Floats, rate: float, excess: float
+    ) -> float:
+        """Return the rate of growth, at least `rate`, with which a step has an `excess`, see `find_excess`."""
+        # No logit changes by more than the length of a row times the length of the step, so a
+        # second derivative does not grow faster than at this rate (F. Bach, 2010).
+        rates = np.linspace(rate, max(self.longest, rate), 64)
+        totals = self._find_growth(curvature, change, rates).mean(axis=1)
+        return float(np.interp(1 + excess, totals, rates))
 
     def _measure_gradient(
         self, coefficients: Floats, budget: PrivacyBudget, source: ByteSource
@@ -247,7 +311,7 @@ class Descent:
         error = to_float(max(noise.std, Fraction(1))) / unit
         return noise.add_floats(source, exact) / unit, error, logits
 
-    def _step(
+    def _find_step(
         self,
         curvature: Curvature,
         mean: Floats,
@@ -256,7 +320,7 @@ class Descent:
         *,
         is_final: bool,
     ) -> Floats:
-        """Return coefficients near the minimum of the loss, shrunk toward the start in proportion to their noise.
+        """Return a Newton step toward the minimum of the loss, shrunk toward the start in proportion to its noise.
 
         The arrays have the shape (n_columns + 1, n_outputs). `gradient` is the gradient at `mean`, with the standard
         error `error`.
@@ -268,11 +332,7 @@ class Descent:
         changes = [one.inverse @ g for one, g in zip(products, gradient.T, strict=True)]
         shifts = mean - self.loss.rate * np.stack(changes, axis=1) - self.start
         shifts = shrink_jointly(products, shifts, error**2, is_final=is_final)
-        change = self.start + shifts - mean
-        # The largest root mean square of the change of a logit.
-        changes = np.einsum("io,ij,jo->o", change, self.rows.squares, change)
-        size = math.sqrt(float(changes.max()))
-        return mean + change / max(size / MAX_STEP, 1.0)
+        return self.start + shifts - mean
 
     def _predict(self, coefficients: Floats) -> Floats:
         """Predict the second derivatives of normal columns, see `predict_information`."""
@@ -350,8 +410,16 @@ class Descent:
         moved = change.T @ step
         noise = change @ shrunk.find_covariance(moved, moved) @ change.T
         noise += error**2 * np.eye(len(mean))
-        longest = math.sqrt(self.rows.square) / UNIT
-        errors = shrunk, information, inverse, step, change, longest, squares, added
+        errors = (
+            shrunk,
+            information,
+            inverse,
+            step,
+            change,
+            self.longest,
+            squares,
+            added,
+        )
         covariances = inverse @ noise @ inverse, inverse @ sampling @ inverse
         return Inference(mean + step, *covariances, Linearization(*errors)), information
 
@@ -620,7 +688,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     domain_ : Domain
         The target and its classes.
     n_iter_ : int
-        The number of Newton steps; with a private target alone, of iterations that read only released sums.
+        The number of noisy gradients; with a private target alone, of iterations that read only released sums.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of the columns, to which `fit` and predictions clip values. Bounds that are found are four times as
         wide as the limits of most values. Not set with ``protect="target"``.
@@ -656,14 +724,17 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     fifth, and at most about 20 times the root of the number of columns, divided by mu.
 
     A 64th of mu**2 is for the weights of rows by class, from which the start follows, so that a rare class is predicted
-    from the first step. Each of six steps then releases the sum of the gradients of all rows with rounded Gaussian
+    from the first step. Each of six to ten steps releases the sum of the gradients of all rows with rounded Gaussian
     noise ([2]_); the gradient of a row is the row times its residual and its weight. Values of rows, logits and
     residuals are integers, so a row changes the sum by exactly its own gradient. The second derivatives of these steps
     are predicted from the coefficients, for normal columns. If the noise is small enough, noisy second derivatives
-    correct the prediction: before each of the first five steps, or before the first one for more than two classes, for
-    a 128th of mu**2 each. A step that increases the loss, by the noisy gradient at its end, is shortened by larger
-    second derivatives, and no step changes the logits by more than 2 in root mean square. The last two gradients, which
-    have three quarters of the budget of the gradients, are averaged if they differ by noise only.
+    correct the prediction: before each step but the last, or before the first one for more than two classes, for a
+    128th of mu**2 each. A step ends where the loss is smallest if second derivatives grow as predicted along it, and by
+    the change of the logits of long rows; for more than two classes, differences of noisy gradients determine second
+    derivatives, too. If the loss increases at its end, by the noisy gradient there, the step is
+    repeated from its start with a larger growth. While a gradient exceeds its noise by far, up to four further steps
+    use a part of the budget of the last one. The last two gradients, which have up to three quarters of the budget of
+    the gradients, are averaged if they differ by noise only.
 
     Confident wrong predictions have the largest residuals, and the noise is proportional to the largest possible
     residual. Rows are therefore weighted by their predictions. For two classes, if the more probable class of a row
@@ -888,4 +959,4 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             if steps.gain <= 0:
                 warn_of_weak_effects()
         self._set_coefficients(units, coefficients, inference, reason)
-        self.n_iter_ = len(GRADIENTS)
+        self.n_iter_ = steps.n_drawn

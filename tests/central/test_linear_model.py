@@ -117,6 +117,23 @@ def test_scaled_steps_converge_to_the_minimum(correlation):
     assert log_loss(y, model.predict_proba(X)) < 1.005 * smallest
 
 
+@pytest.mark.parametrize("epsilon", [30.0, 1e4])
+@pytest.mark.parametrize("base", [4.4, 5.4], ids=["5 %", "2 %"])
+def test_steps_toward_a_rare_class_converge(base, epsilon):
+    """Steps were too long beside indicators: a part or 6 times the gain by the columns was lost at each epsilon."""
+    draw = np.random.default_rng(0)
+    levels = np.eye(4)[draw.choice(4, 20_000, p=[0.52, 0.31, 0.11, 0.06])][:, 1:]
+    X = np.column_stack([levels, draw.random((20_000, 4)) < [0.45, 0.29, 0.64, 0.53]])
+    logits = X @ [1.45, 2.64, 3.77, 0.14, 0.93, -1.1, 0.0] - base
+    two = draw.logistic(size=len(X)) < logits
+    three = np.where(two, 2, draw.random(len(X)) < 0.5)
+    for y in (two, three):
+        model = DPLogisticRegression(epsilon, bounds=(0, 1), classes=[*np.unique(y)], random_state=0).fit(X, y)
+        smallest = log_loss(y, LogisticRegression(C=1e6).fit(X, y).predict_proba(X))
+        constant = log_loss(y, np.tile(np.unique(y, return_counts=True)[1] / len(y), (len(y), 1)))
+        assert log_loss(y, model.predict_proba(X)) - smallest < 0.05 * (constant - smallest)
+
+
 def test_classes_of_text_are_predicted():
     X, y = load_wine(return_X_y=True)
     X, y = np.tile(StandardScaler().fit_transform(X), (10, 1)), np.tile(np.array(["b", "c", "a"])[y], 10)

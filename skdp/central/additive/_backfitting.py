@@ -16,9 +16,6 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit, ndtri, softmax
 
 from skdp._arrays import Floats, Indices, Integers
-from skdp.central._logistic_regression import (
-    MAX_STEP,
-)
 from skdp.central._rows import (
     RESIDUAL_LIMITS,
     choose_residual_limit,
@@ -354,7 +351,7 @@ class ClassResiduals:
     row_variance = 4.0
     # The largest change of the response in a step: on the way, slopes change by a factor of
     # less than 8.
-    max_step = MAX_STEP
+    max_step = 2.0
     dtype = np.int64
     is_guessed = False
 

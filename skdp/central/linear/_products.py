@@ -255,26 +255,20 @@ class Curvature:
         moved = np.stack(list(map(move_sums, self.sums, self.expected, expected)))
         return Curvature(coefficients, moved, expected, self.predict)
 
+    def learn(self, step: Floats, change: Floats, error: float) -> Curvature:
+        """Update second derivatives by the noisy change of the gradient along a step (C. G. Broyden, 1970)."""
+        sums = []
+        for own, along, grown in zip(self.sums, step.T, change.T, strict=True):
+            increase, moved = along @ grown, own @ along
+            if increase > 3 * error * np.linalg.norm(along):
+                removed = np.outer(moved, moved) / (along @ moved)
+                own = own + np.outer(grown, grown) / increase - removed
+            sums.append(own)
+        return replace(self, sums=np.stack(sums))
+
     def change_gradient(self, step: Floats) -> Floats:
         """Predict the change of the gradient by a step; both have the shape (n_columns + 1, n_outputs)."""
         return np.einsum("oij,jo->io", self.sums, step)
-
-    def correct(self, step: Floats, gradient: Floats, error: float) -> Curvature | None:
-        """Return the mean second derivatives along a step that was too long, at its end; otherwise None.
-
-        The step and the noisy gradient at its end have the shape (n_columns + 1, n_outputs), and `error` is the
-        standard error of the gradient. A step is too long if the loss increases along it at its end.
-        """
-        increase = float((step * gradient).sum())
-        increase -= 3 * error * float(np.linalg.norm(step))
-        if increase <= 0:
-            return None
-        changes = self.change_gradient(step)
-        squares = np.maximum((changes * step).sum(axis=0), 2.0**-100)
-        factor = increase / float(squares.sum())
-        added = factor * np.einsum("io,jo->oij", changes, changes / squares)
-        end = self.coefficients + step
-        return Curvature(end, self.sums + added, self.predict(end), self.predict)
 
 
 class Linearization(NamedTuple):
