@@ -157,8 +157,6 @@ class LinearModel(SupervisedStatistic):
     max_weight: float | None
     coef_: Floats
     intercept_: Floats | float
-    coef_std_error_: Floats
-    intercept_std_error_: Floats | float
 
     @restore_on_error
     def fit(
@@ -237,7 +235,7 @@ class LinearModel(SupervisedStatistic):
         inference: Inference | None,
         reason: str = "",
     ) -> None:
-        """Set the coefficients and their standard errors, which are nan if `inference` is None; `reason` states why.
+        """Set the coefficients and the rows of `summary`, which are nan if `inference` is None; `reason` states why.
 
         `coefficients` has the shape (n_columns + 1,) or (n_columns + 1, n_outputs), the constant last.
         """
@@ -263,9 +261,6 @@ class LinearModel(SupervisedStatistic):
             # Rounding errors remain.
             terms[..., -1] = self._estimates[:3, -1] = 0.0
         self.coef_, self.intercept_ = terms[..., :-1], terms[..., -1]
-        errors = np.broadcast_to(np.hypot(*self._estimates[1:3]), terms.shape)
-        self.coef_std_error_ = errors[..., :-1].copy()
-        self.intercept_std_error_ = errors[..., -1].copy()
 
     def summary(self, *, confidence_level: float = 0.95) -> pd.DataFrame:
         """Return each coefficient with its standard errors and interval.
@@ -693,14 +688,10 @@ class DPLinearRegression(_LinearRegression):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        The noisy coefficients.
-    coef_std_error_ : ndarray of shape (n_features,)
-        Standard errors of the estimates that `summary` contains, for the coefficients of the population. nan if there
-        are no intervals.
+        The noisy coefficients, shrunk for predictions. `summary` contains the estimates without this bias, with
+        standard errors and intervals.
     intercept_ : float
         The noisy constant.
-    intercept_std_error_ : float
-        Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns, to which `fit` and predictions clip values, and, last, of the target. Bounds that are
         found are four times as wide as the limits of most values.
@@ -780,8 +771,8 @@ class DPLinearRegression(_LinearRegression):
     >>> model = DPLinearRegression(1.0, delta=1e-6, bounds=(0, 10), target_bounds=(0, 50), random_state=0).fit(X, y)
     >>> model.coef_.round(1), round(model.score(X, y), 1)
     (array([ 2., -1.]), 1.0)
-    >>> model.coef_std_error_.round(3)
-    array([0.007, 0.006])
+    >>> model.summary()["std_error"].round(3).tolist()[1:]
+    [0.007, 0.006]
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
     x1, target, NOT SECURE: ...
@@ -841,13 +832,10 @@ class DPRidge(_LinearRegression):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        The noisy coefficients.
-    coef_std_error_ : ndarray of shape (n_features,)
-        Standard errors as in `DPLinearRegression`, for the coefficients of the population with the penalty `alpha`.
+        The noisy coefficients, shrunk for predictions, as in `DPLinearRegression`. `summary` is for the coefficients of
+        the population with the penalty `alpha`.
     intercept_ : float
         The noisy constant.
-    intercept_std_error_ : float
-        Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns, to which `fit` and predictions clip values, and, last, of the target.
     guarantee_ : PrivacyGuarantee

@@ -675,14 +675,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        The noisy coefficients of the columns in their original units; one row for two classes.
-    coef_std_error_ : ndarray of the shape of `coef_`
-        Standard errors of the coefficients that `summary` contains, for the coefficients of the population. nan where
-        the noise is too large for an interval, or for more than two classes.
+        The noisy coefficients of the columns in their original units, shrunk for predictions; one row for two classes.
+        `summary` contains the estimates without this bias, with standard errors and intervals.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The noisy constants.
-    intercept_std_error_ : ndarray of the shape of `intercept_`
-        Standard errors of the constants that `summary` contains.
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted; "(other)" if none was found. With one class, all rows get this prediction.
     domain_ : Domain

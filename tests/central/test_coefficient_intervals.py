@@ -270,8 +270,8 @@ def test_summary_states_all_numbers_for_each_term():
     table = model.summary()
     assert table.index.tolist() == ["intercept", "x0", "x1"]
     assert np.allclose(table["std_error"] ** 2, table["noise_std_error"] ** 2 + table["sampling_std_error"] ** 2)
-    assert np.allclose(table["std_error"].iloc[1:], model.coef_std_error_)
-    assert table.loc["intercept", "std_error"] == pytest.approx(model.intercept_std_error_)
+    # `coef_` is shrunk: at the levels of one column, its bias was two of the errors that stood beside it.
+    assert not {"coef_std_error_", "intercept_std_error_"} & {*vars(model)}
     narrow = model.summary(confidence_level=0.5)
     widths = (narrow["upper"] - narrow["lower"]) / (table["upper"] - table["lower"])
     assert np.allclose(widths, 0.6745 / 1.96, rtol=1e-3)
@@ -294,9 +294,6 @@ def test_coefficients_with_too_much_noise_have_no_interval(model):
         warnings.simplefilter("ignore")
         model.set_params(random_state=0).fit(X, y)
     assert np.isfinite(model.coef_).all()
-    assert model.coef_std_error_.shape == model.coef_.shape
-    assert np.isnan(model.coef_std_error_).all()
-    assert np.isnan(model.intercept_std_error_).all()
     with pytest.warns(UserWarning, match="The noise is too large for intervals of the coefficients"):
         table = model.summary()
     assert table.isna().all(axis=None)
@@ -308,7 +305,8 @@ def test_rare_class_of_few_rows_has_no_interval():
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(300, 1))
         model = TARGET(4.0, random_state=seed).fit(X, rng.random(300) < expit(X[:, 0] - 3))
-        assert np.isnan(model.coef_std_error_).all()
+        with pytest.warns(UserWarning, match="for intervals"):
+            assert model.summary().isna().all(axis=None)
 
 
 # Columns without intervals, and a pattern of the reason.
@@ -334,7 +332,6 @@ def test_reason_for_missing_intervals_names_the_columns(name, delta):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The noise is about as large as the number of rows")
         model = LINEAR(1.0, delta=delta, random_state=1).fit(X, y[: len(X)])
-    assert np.isnan(model.coef_std_error_).all()
     with pytest.warns(UserWarning, match=reason):
         assert model.summary().isna().all(axis=None)
 
@@ -393,8 +390,6 @@ def test_several_classes_have_no_standard_errors(protect):
     X = draw_columns(rng, 3_000, 2, 0.0)
     y = rng.integers(0, 3, 3_000)
     model = DPLogisticRegression(4.0, bounds=(-4, 4), classes=[0, 1, 2], protect=protect, random_state=0).fit(X, y)
-    assert model.coef_std_error_.shape == (3, 2)
-    assert np.isnan(model.coef_std_error_).all()
     with pytest.raises(ValueError, match="summary requires two classes, got 3"):
         model.summary()
 
@@ -429,8 +424,10 @@ def check_logistic_setting(name, n_draws):
         y = rng.random(5_000) < expit(wanted[0] + X @ wanted[1:])
         model = DPLogisticRegression(bounds=bounds, classes=[False, True], random_state=seed).fit(X, y)
         slopes.append(model.coef_[0])
-        if np.isfinite(model.coef_std_error_).all() and np.isfinite(model.intercept_std_error_).all():
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*intervals", UserWarning)
             table = model.summary()
+        if table["lower"].notna().all():
             errors.append((table["estimate"] - wanted) / table["std_error"])
     if name == "a level of 3 %":
         # It was 0.53 if a twentieth of the rows had less weight.
@@ -463,7 +460,10 @@ def test_second_derivatives_of_few_rows_are_not_clipped():
     errors = []
     for seed in range(8):
         X, y = draw_classes(np.random.default_rng(seed), 600, correlation=0.0)
-        errors.append(LOGISTIC(1.0, random_state=seed).fit(X, y).coef_std_error_.max())
+        model = LOGISTIC(1.0, random_state=seed).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*intervals", UserWarning)
+            errors.append(model.summary()["std_error"].iloc[1:].max())
     assert np.isfinite(errors).any()
     assert np.nanmax(errors) < 5
 
