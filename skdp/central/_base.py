@@ -35,7 +35,7 @@ from skdp.base import (
     restore_on_error,
     warn_of_release,
 )
-from skdp.central._limits import LimitSearch, plan_limit_search
+from skdp.central._limits import FoundLimits, LimitSearch, plan_limit_search
 from skdp.central._quantiles import QuantilePlan
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central.statistics import (
@@ -310,12 +310,17 @@ class CentralEstimator(PrivateEstimator):
         )
         return source
 
-    def _state_limits(self, search: LimitSearch, limits: Floats) -> None:
-        """State the limits that were found, (n_columns, 2), in the note of method of `guarantee_`."""
-        is_found = (limits != search.ends).any(axis=1)
+    def _state_limits(self, search: LimitSearch, found: FoundLimits) -> None:
+        """State the limits that were found, and the rows beyond them, in the note of method of `guarantee_`."""
+        is_found = (found.bounds != search.ends).any(axis=1)
         names = list(compress(search.names, is_found))
-        found = format_ranges(names, limits[is_found], self._time_columns)
-        method = dict(self.guarantee_.method) | {"limits": found}
+        ranges = format_ranges(names, found.bounds[is_found], self._time_columns)
+        numbers = np.rint(found.beyond[is_found, :2]).tolist()
+        beyond = [
+            f"{name} {number:,.0f} (standard error {error:,.0f})"
+            for name, (number, error) in zip(names, numbers, strict=True)
+        ]
+        method = dict(self.guarantee_.method) | {"limits": ranges, "beyond": beyond}
         self.guarantee_ = replace(self.guarantee_, method=method)
 
     @property
@@ -533,8 +538,12 @@ class CentralStatistic(CentralEstimator):
         if categories is not None:
             rows = self._add_found(rows, categories.find(values, source))
         if search is not None:
-            limits = search.find(rows, counts, source, type(self).__name__)
-            self._state_limits(search, limits)
+            found = search.find(rows, counts, source, type(self).__name__)
+            self._state_limits(search, found)
+            # Not an attribute of the class, which files must not replace.
+            limits, self._beyond = found.bounds, found.beyond
+        else:
+            self.__dict__.pop("_beyond", None)  # of an earlier fit
         if search is not None or categories is not None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first plan has warned

@@ -85,6 +85,19 @@ MIN_EXPECTED_RATIO = 4.5
 # of the previous one. Tails with a finite mean have smaller ratios.
 MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
 
+# The excess of a record over a limit at the distance 1, in the middle of the next octave, and of
+# the octave after it: the distances are the roots of 2 and of 8.
+MEAN_EXCESSES = math.sqrt(2) - 1, math.sqrt(8) - 1
+
+# Probability that noise alone moves a limit to the end of several cells that together seem to
+# have records, over all such ranges of both sides.
+GATHER_RISK = 0.05
+
+# If more than a tenth of the rows may be beyond the limits, by the bound of a one-sided interval
+# of 95 %, a warning states it: a twentieth if half of the rows are equal, because the counts of
+# their cell show no scale of the other rows.
+MAX_BEYOND, MAX_BEYOND_HEAP, ONE_SIDED_QUANTILE = 1 / 10, 1 / 20, 1.645
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -261,6 +274,35 @@ class Start(NamedTuple):
     is_single: bool
 
 
+class ColumnLimits(NamedTuple):
+    """Limits of a column, and what is known of the rows beyond them."""
+
+    low: float
+    high: float
+    # True if the counts clearly show the limits; otherwise they are guesses.
+    is_clear: bool
+    # The noisy number of rows beyond the limits, and its standard error.
+    n_beyond: float
+    error: float
+    # True if too many rows may be beyond the limits, and if too many clearly are.
+    may_exclude: bool
+    excludes: bool
+    # The expected sums of the distances of rows beyond the low and the high limit from it.
+    excesses: tuple[float, float]
+
+
+class FoundLimits(NamedTuple):
+    """The bounds of all columns after a search of limits."""
+
+    # (n_columns, 2).
+    bounds: Floats
+    # True for columns whose limits are found and no guesses; (n_columns,).
+    is_known: Mask
+    # For each column: the noisy number of rows beyond the limits, its standard error, and the
+    # expected excesses (`ColumnLimits`); nan and 0 for declared bounds; (n_columns, 4).
+    beyond: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class LimitSearch:
     """A search of the limits of columns with a part of the budget of a release.
@@ -328,35 +370,36 @@ class LimitSearch:
 
     def find(
         self, rows: Batches, counts: Sequence[Integers], source: ByteSource, title: str
-    ) -> Floats:
-        """Find the bounds of all columns, (n_columns, 2); `counts` are the result of `count`.
+    ) -> FoundLimits:
+        """Find the bounds of all columns; `counts` are the result of `count`.
 
         `title` is the estimator that a warning names, because the columns of a pipeline have several.
         """
-        return self.find_with_evidence(rows, counts, source, title)[0]
-
-    def find_with_evidence(
-        self, rows: Batches, counts: Sequence[Integers], source: ByteSource, title: str
-    ) -> tuple[Floats, Mask]:
-        """Find the bounds as `find`, and return True with them for columns whose limits are found and no guesses."""
-        bounds, guessed = self.ends.copy(), []
+        bounds, guessed, exceeding = self.ends.copy(), [], []
         is_known = np.zeros(len(self.names), bool)
+        beyond = np.tile([math.nan, math.nan, 0.0, 0.0], (len(self.names), 1))
         located = self.locate(rows, counts, source)
         for column, (start, counted) in zip(self._searched, located, strict=True):
             noisy = NoisyCounts.draw(start, counted[:-2], source)
             ends = self.ends[column]
             is_open = ~np.isfinite(ends)
-            width = float(ends[1] - ends[0])
-            limits, is_clear = noisy.find_limits(self._unit_noise, width)
+            found = noisy.find_limits(self._unit_noise, ends)
             # Limits that floats do not resolve are due to noise in the cells beside 0.
-            is_clear = is_clear and has_float_resolution(*limits)
+            is_clear = found.is_clear and has_float_resolution(found.low, found.high)
             is_known[column] = is_clear and (self.within or is_open.any())
             is_found = is_open | (self.within and is_clear)
-            bounds[column] = np.where(is_found, limit_to_ends(limits, ends), ends)
+            limits = limit_to_ends((found.low, found.high), ends)
+            bounds[column] = np.where(is_found, limits, ends)
+            if is_found.any():
+                excesses = np.where(is_found, found.excesses, 0.0)
+                beyond[column] = found.n_beyond, found.error, *excesses
             if is_open.any() and (noisy.is_remote or not is_clear):
                 guessed.append(self.names[column])
+            elif found.may_exclude if is_open.any() else is_clear and found.excludes:
+                exceeding.append(self.names[column])
         warn_about_guesses(guessed, title)
-        return bounds, is_known
+        warn_about_rows_beyond(exceeding, title)
+        return FoundLimits(bounds, is_known, beyond)
 
     def locate(
         self, rows: Batches, counts: Sequence[Integers], source: ByteSource
@@ -450,6 +493,17 @@ def warn_about_guesses(names: Sequence[Any], title: str) -> None:
         )
 
 
+def warn_about_rows_beyond(names: Sequence[Any], title: str) -> None:
+    """Warn about columns with too many rows beyond their limits, if there are any."""
+    if names:
+        warn_user(
+            f"The limits of columns {[*names]} in {title} may exclude many rows: the noise exceeds the "
+            "counts of rows beyond them, and results are of limited numbers. Declare its bounds, or "
+            "use more rows, a larger epsilon, or fewer columns",
+            "guide/preprocessing",
+        )
+
+
 def limit_to_ends(limits: tuple[float, float], ends: Floats) -> tuple[float, float]:
     """Return limits within declared ends, at a distance that floats resolve."""
     low, high = np.clip(limits, *ends).tolist()
@@ -522,8 +576,8 @@ class NoisyCounts:
 
     @cached_property
     def _tails(self) -> tuple[Tail, Tail]:
-        """The counts below and above the center, outward."""
-        sides = self.counts[: self._n_side][::-1], self.counts[self._n_side + 1 :]
+        """The counts below and above the center, outward, without the outermost cells, which have infinite numbers."""
+        sides = self.counts[1 : self._n_side][::-1], self.counts[self._n_side + 1 : -1]
         octave, top = self.start.cells.cells_per_octave, self.start.top
         below, above = (Tail(side, self.scale, octave, top) for side in sides)
         return below, above
@@ -531,10 +585,7 @@ class NoisyCounts:
     @cached_property
     def _spread_cell(self) -> int:
         """The cell at the distance of the spread from the center."""
-        _, power = math.frexp(self.start.spread)
-        cells = self.start.cells
-        first = (power - 1 - MIN_POWER) * cells.cells_per_octave
-        return int(np.clip(first, 0, cells.n_side_cells - 1))
+        return self._find_octave(self.start.spread)
 
     @classmethod
     def draw_with_missing(
@@ -631,23 +682,22 @@ class NoisyCounts:
         last = replace(self._tails[side], counts=near).follow(int(clear[-1]))
         return float(self._distances[self._spread_cell - last])
 
-    def find_limits(
-        self, unit_noise: float, width: float
-    ) -> tuple[tuple[float, float], bool]:
-        """Find the limits, and return True with them if the counts clearly show them; otherwise they are guesses.
+    def find_limits(self, unit_noise: float, ends: Floats) -> ColumnLimits:
+        """Find the limits.
 
-        `unit_noise` is the noise of a sum of the release in units of a record at the limit. `width` is the distance of
-        the declared ends, between which limits are only as narrow as this noise requires; it is inf with an open end.
+        `unit_noise` is the noise of a sum of the release in units of a record at the limit. Between two finite declared
+        `ends`, limits are only as narrow as this noise requires.
         """
         center, edges = self.start.cells.center, self._distances
         spread_cell = self._spread_cell
-        lasts, reaches, is_known = [], [], []
-        for tail, farthest in zip(self._tails, self._lasts, strict=True):
-            last = tail.walk(max(farthest, spread_cell), NEAR_EVIDENCE)
-            lasts.append(last)
+        lasts = self._find_lasts(ends)
+        reaches, excesses, is_known = [], [], []
+        for tail, last in zip(self._tails, lasts, strict=True):
             is_known.append(tail.is_clear(spread_cell, last))
-            reaches.append(tail.extend(last, unit_noise))
-        below, above = (float(edges[reach + 1]) for reach in reaches)
+            cell, excess = tail.extend(last, unit_noise)
+            reaches.append(float(edges[cell + 1]))
+            excesses.append(excess * reaches[-1])
+        below, above = reaches
         # Columns of one sign are more frequent than others.
         if center == 0 and is_known[0] != is_known[1]:
             below, above = below * is_known[0], above * is_known[1]
@@ -664,6 +714,7 @@ class NoisyCounts:
         # The distance at which the noise of a mean square is a quarter of the square of the
         # spread: wider limits clip fewer numbers.
         reach = self.start.spread * math.sqrt(n_near / unit_noise / 4)
+        width = float(ends[1] - ends[0])
         is_within = math.isfinite(width)
         if is_within:
             # The noise of the search may exceed the counts of further numbers.
@@ -673,7 +724,109 @@ class NoisyCounts:
         is_usable = is_within and width / 2 < 4 * reach
         evidence = MIN_EVIDENCE_WITHIN if is_usable else MIN_EVIDENCE_OF_LIMITS
         is_clear = is_scaled and n_near > evidence * error
-        return (center - below, center + above), is_clear
+        n_beyond, error = self._count_beyond((below, above), ends)
+        largest = self._max_beyond
+        return ColumnLimits(
+            center - below,
+            center + above,
+            is_clear,
+            n_beyond,
+            error,
+            n_beyond + ONE_SIDED_QUANTILE * error > largest,
+            n_beyond - NEAR_EVIDENCE * error > largest,
+            (excesses[0], excesses[1]),
+        )
+
+    def _find_lasts(self, ends: Floats) -> list[int]:
+        """Find the last cells below and above the center that have records, alone or with further cells."""
+        lasts = []
+        stops = self._find_stops(ends)
+        for tail, farthest, stop in zip(self._tails, self._lasts, stops, strict=True):
+            if farthest < 0 and self.start.is_single and not self.start.cells.center:
+                # Zeros are no evidence of a scale, and noise beside them is none.
+                lasts.append(self._spread_cell)
+                continue
+            last = tail.walk(max(farthest, self._spread_cell), NEAR_EVIDENCE)
+            last = tail.gather(last, min(stop, self._find_plausible(last)))
+            if self._is_heap:
+                # The other rows may be anywhere between 0 and twice the heap.
+                widest = min(stop, self._end_octave(abs(self.start.cells.center)))
+                number, error = tail.count_between(last, widest)
+                if number + ONE_SIDED_QUANTILE * error > self._max_beyond:
+                    last = max(last, widest)
+            lasts.append(last)
+        return lasts
+
+    @cached_property
+    def _is_heap(self) -> bool:
+        """True if more than half of the rows near the center are in one cell, and the others are no more than noise."""
+        near = self._list_near(self._spread_cell)
+        total, error = self._count_near(self._spread_cell)
+        others = total - near.max()
+        is_scaled = others > NEAR_EVIDENCE * error
+        return (
+            self.start.cells.center != 0
+            and bool(near.max() > others + error)
+            and not is_scaled
+        )
+
+    @property
+    def _max_beyond(self) -> float:
+        """The number of rows that may be beyond the limits without a warning."""
+        part = MAX_BEYOND_HEAP if self._is_heap else MAX_BEYOND
+        return part * max(self._count_near(self._spread_cell))
+
+    def _find_plausible(self, last: int) -> int:
+        """Return the last cell in which rows beyond the cell `last` are counted."""
+        center = abs(self.start.cells.center)
+        # The other side may be as wide, but columns of one sign are more frequent than others.
+        farthest = float(self._distances[max(self._lasts) + 1])
+        distance = max(float(self._distances[last + 1]), min(farthest, center))
+        if self._is_heap:
+            distance = max(distance, 2 * center)
+        return self._end_octave(distance) + self.start.cells.cells_per_octave
+
+    def _find_stops(self, ends: Floats) -> list[int]:
+        """Return the last cells below and above the center that may have records between the declared ends."""
+        center = self.start.cells.center
+        return [self._end_octave(x) for x in (center - ends[0], ends[1] - center)]
+
+    def _find_octave(self, distance: float) -> int:
+        """Return the first cell of the octave of a distance from the center."""
+        cells = self.start.cells
+        _, power = math.frexp(distance)
+        first = (power - 1 - MIN_POWER) * cells.cells_per_octave
+        return int(np.clip(first, 0, cells.n_side_cells - 2))
+
+    def _end_octave(self, distance: float) -> int:
+        """Return the last cell of the octave of a distance from the center, 0 or inf beyond all octaves."""
+        cells = self.start.cells
+        largest = cells.n_side_cells - 2
+        if math.isinf(distance):
+            return largest
+        first = self._find_octave(max(distance, 0.0))
+        return min(first + cells.cells_per_octave - 1, largest)
+
+    def _count_beyond(
+        self, reaches: tuple[float, float], ends: Floats
+    ) -> tuple[float, float]:
+        """Return the noisy number of rows beyond two distances from the center, and its standard error."""
+        outermost = self.counts[[0, -1]]
+        number, variance = 0.0, 0.0
+        for side, (tail, reach, stop) in enumerate(
+            zip(self._tails, reaches, self._find_stops(ends), strict=True)
+        ):
+            if math.isinf(ends[side]):
+                number += float(outermost[side])
+                variance += 2 * self.scale**2
+            cell = int(np.searchsorted(self._distances, reach)) - 1
+            last = max(cell, self._spread_cell)
+            beyond, error = tail.count_between(
+                last, min(stop, self._find_plausible(last))
+            )
+            number += beyond
+            variance += error**2
+        return number, math.sqrt(variance)
 
     @property
     def _distances(self) -> Floats:
@@ -690,6 +843,11 @@ class NoisyCounts:
 
     def _count_near(self, spread_cell: int) -> tuple[float, float]:
         """Return the noisy number of records near the center, and its standard deviation."""
+        near = self._list_near(spread_cell)
+        return float(near.sum()), math.sqrt(2 * near.size) * self.scale
+
+    def _list_near(self, spread_cell: int) -> Floats:
+        """Return the noisy counts of the cells near the center."""
         n_side = self.start.cells.n_side_cells
         octave = self.start.cells.cells_per_octave
         first, last = max(spread_cell - 3 * octave, 0), spread_cell + 2 * octave
@@ -698,8 +856,7 @@ class NoisyCounts:
             self.counts[n_side : n_side + 1],
             self.counts[n_side + 1 + first : n_side + 2 + last],
         ]
-        near = np.concatenate(parts)
-        return float(near.sum()), math.sqrt(2 * near.size) * self.scale
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -715,6 +872,28 @@ class Tail:
 
     def _sum(self, start: int, stop: int) -> float:
         return float(self.counts[max(start, 0) : max(stop, 0)].sum())
+
+    def count_between(self, last: int, stop: int) -> tuple[float, float]:
+        """Return the noisy number of records beyond the cell `last`, up to the cell `stop`, and its standard error."""
+        number = self._sum(last + 1, stop + 1)
+        return number, self.scale * math.sqrt(2 * max(stop - last, 0))
+
+    def gather(self, last: int, stop: int) -> int:
+        """Move a limit outward to the end of cells up to `stop` that together clearly have records."""
+        while (size := min(stop, self.counts.size - 1) - last) > 0:
+            sums = np.cumsum(self.counts[last + 1 : last + 1 + size])
+            widths = [1 << power for power in range(size.bit_length())]
+            evidence = math.log(2 * len(widths) / GATHER_RISK)
+            clear = [
+                w for w in widths if sums[w - 1] > bound_noise(w, evidence) * self.scale
+            ]
+            if not clear:
+                break
+            # The limit includes all but about as many records as the noise.
+            rest = sums[clear[-1] - 1] - np.append(0.0, sums[: clear[-1] - 1])
+            error = self.scale * np.sqrt(2 * np.arange(clear[-1], 0, -1))
+            last += 1 + int(np.flatnonzero(rest > error)[-1])
+        return last
 
     def is_clear(
         self, spread_cell: int, last: int, evidence: float = NEAR_EVIDENCE
@@ -783,14 +962,17 @@ class Tail:
         is_noise = sums[octave:] - sums[:-octave] < error
         return last + int(np.append(is_noise, True).argmax())
 
-    def extend(self, last: int, unit_noise: float) -> int:
-        """Move a limit outward while more records are expected beyond it than `unit_noise` outweighs."""
+    def extend(self, last: int, unit_noise: float) -> tuple[int, float]:
+        """Move a limit outward while more records are expected beyond it than `unit_noise` outweighs.
+
+        Also return the expected excess of records beyond the limit, in units of its distance from the center.
+        """
         octave = self.cells_per_octave
         error = self.scale * math.sqrt(2 * octave)
         inner = self._sum(last + 1 - octave, last + 1) - error
         before = self._sum(last + 1 - 2 * octave, last + 1 - octave)
         if inner <= 0:
-            return last
+            return last, 0.0
         ratio = min(inner / max(before, inner), MAX_TAIL_RATIO)
         expected = inner * ratio
         stop = min(last + MAX_EXTENSION_OCTAVES * octave, self.counts.size - octave - 1)
@@ -801,7 +983,8 @@ class Tail:
                 break
             last += octave
             expected *= ratio
-        return last
+        of_next, of_second = MEAN_EXCESSES
+        return last, expected * (of_next + ratio * of_second)
 
 
 def bound_noise(width: int, evidence: float) -> float:

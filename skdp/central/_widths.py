@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdp._arrays import Floats, Integers, Mask
-from skdp.central._limits import OPEN_PART, LimitSearch
+from skdp.central._limits import OPEN_PART, FoundLimits, LimitSearch
 from skdp.central._sums import read_values
 from skdp.central.statistics import Batches, Noise, to_float
 from skdp.privacy import Loss, PrivacyBudget
@@ -131,7 +131,7 @@ class ScaleSearch:
 
     def find(
         self, rows: Batches, counts: Sequence[Integers], source: ByteSource, title: str
-    ) -> Floats:
+    ) -> FoundLimits:
         """Find the ranges to which values are clipped, (n_columns, 2); `counts` are the result of `count`."""
         is_searched = self._is_open
         if counts:
@@ -146,12 +146,12 @@ class ScaleSearch:
         self.search = self._plan_search(is_searched)
         if not is_searched.any():
             self.limits = self.ends
-            return self.ends.copy()
+            unknown = np.full((len(self.names), 4), np.nan)
+            return FoundLimits(self.ends.copy(), np.array(is_searched), unknown)
         exact = self.search.count(rows)
-        self.limits, is_known = self.search.find_with_evidence(
-            rows, exact, source, title
-        )
-        return _widen(self.limits, self.ends, is_known)
+        found = self.search.find(rows, exact, source, title)
+        self.limits = found.bounds
+        return found._replace(bounds=_widen(found.bounds, self.ends, found.is_known))
 
 
 def plan_scale_search(

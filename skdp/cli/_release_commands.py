@@ -554,10 +554,11 @@ def _add_target(found: pd.DataFrame, options: argparse.Namespace) -> None:
 
 
 def _print_limits(estimator: Any) -> None:
-    """Print the limits that were found to the standard error."""
-    limits = dict(estimator.guarantee_.method).get("limits")
-    if limits is not None:
-        print_text(f"Limits that are found: {limits}", to_stderr=True)
+    """Print the limits that were found, and the rows beyond them, to the standard error."""
+    method = dict(estimator.guarantee_.method)
+    if "limits" in method:
+        print_text(f"Limits that are found: {method['limits']}", to_stderr=True)
+        print_text(f"Rows beyond them: {method['beyond']}", to_stderr=True)
 
 
 def _check_options(options: argparse.Namespace) -> None:

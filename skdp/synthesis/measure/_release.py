@@ -188,9 +188,10 @@ class PlannedRelease:
         if self.texts is not None:
             values |= self.texts.find(of_texts, source)
         if self.limits is not None:
-            limits = self.limits.find(rows, of_limits, source, "the synthesizer")
-            state_limits(self.limits, limits)
-            for name, ends in zip(self.limits.names, limits.tolist(), strict=True):
+            found = self.limits.find(rows, of_limits, source, "the synthesizer")
+            state_limits(self.limits, found)
+            limits = found.bounds.tolist()
+            for name, ends in zip(self.limits.names, limits, strict=True):
                 interval = self.found.get(name)
                 if isinstance(interval, Interval):
                     values[name] = close_interval(interval, *ends)
