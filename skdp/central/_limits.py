@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx
 
 from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import has_float_resolution
+from skdp.central._noisy_counts import bound_noise, expect_count
 from skdp.central._sums import read_values
 from skdp.central.statistics import (
     Batches,
@@ -985,22 +985,3 @@ class Tail:
             expected *= ratio
         of_next, of_second = MEAN_EXCESSES
         return last, expected * (of_next + ratio * of_second)
-
-
-def bound_noise(width: int, evidence: float) -> float:
-    """Bound the sum of `width` Laplace variables of scale 1, except with a probability of e**-evidence."""
-    if width == 1:
-        return evidence
-    # The form of Bernstein's inequality, with constants for the sums of 2 to 16 variables.
-    evidence = evidence - 2
-    return 2 * math.sqrt(width * evidence) + 0.4 * evidence
-
-
-def expect_count(counted: float, prior_mean: float, error: float) -> float:
-    """Return the posterior mean of a count with an exponential prior, given its noisy count with a normal error."""
-    # The posterior is a normal distribution of this mean, truncated to positive numbers.
-    mean = counted - error**2 / prior_mean
-    z = mean / error
-    # The density divided by the probability, without underflow of both.
-    hazard = math.sqrt(2 / math.pi) / float(erfcx(-z / math.sqrt(2)))
-    return max(mean + error * hazard, 0.0)
