@@ -475,6 +475,22 @@ def add_sampling(
     return Estimate(*(np.where(np.isnan(estimate.value), *pair) for pair in pairs))
 
 
+def add_bias(
+    estimates: dict[str, Estimate], counts: Floats, excesses: Floats, n_rows: Floats
+) -> None:
+    """Widen intervals of means and sums of groups by the expected bias of limits, which is equal in all groups.
+
+    `counts` are the numbers of values, (n_groups, n_columns), and `excesses` the expected sums beyond the lower and the
+    upper limits, (2, n_columns), of all `n_rows` rows.
+    """
+    down, up = excesses / np.maximum(n_rows, 1.0)
+    for name, weights in (("mean", 1.0), ("sum", np.maximum(counts, 0))):
+        if name in estimates:
+            _, _, lower, upper = estimates[name]
+            lower, upper = lower - down * weights, upper + up * weights
+            estimates[name] = estimates[name]._replace(lower=lower, upper=upper)
+
+
 def shrink_shifts(
     counts: Floats,
     excesses: Floats,

@@ -42,6 +42,7 @@ from skdp.central._sums import (
     GRID,
     GroupSums,
     NoisySums,
+    add_bias,
     sum_by_cells,
     warn_of_objects,
 )
@@ -893,29 +894,14 @@ class DPGroupBy(WeightedStatistic):
                 value, error, *_ = SUM_STATISTICS[name](sums, level)
                 estimates[name] = Estimate(value, error, *ends)
             if (beyond := vars(self).get("_beyond")) is not None:
-                self._add_bias(estimates, sums.counts * unit, beyond[:, 2:])
+                n_rows = (sums.counts[~self._is_total] * unit).sum(axis=0)
+                add_bias(estimates, sums.counts * unit, beyond[:, 2:].T, n_rows)
         if "sum" in estimates:
             # Rounded cells add up to their totals.
             value, _, lower, upper = estimates["sum"]
             cells = _round_to_width(value[~self._is_total], (upper - lower)[0])
             estimates["sum"] = estimates["sum"]._replace(value=self._add_totals(cells))
         return estimates, sums.is_measured(level)
-
-    def _add_bias(
-        self, estimates: dict[str, Estimate], counts: Floats, excesses: Floats
-    ) -> None:
-        """Widen intervals of means and sums by the expected bias of limits, which is equal in all groups.
-
-        `counts` are the numbers of values, (n_groups, n_columns), and `excesses` those of `FoundLimits.beyond`.
-        """
-        n_rows = np.maximum(counts[~self._is_total].sum(axis=0), 1.0)
-        down, up = excesses.T / n_rows
-        for name, weights in (("mean", 1.0), ("sum", np.maximum(counts, 0))):
-            if name in estimates:
-                _, _, lower, upper = estimates[name]
-                estimates[name] = estimates[name]._replace(
-                    lower=lower - down * weights, upper=upper + up * weights
-                )
 
     def _count_widened(self, margins: Floats) -> Floats:
         """Return for each group the number of usual cells whose noise has its margin of error, (n_groups, 1)."""
