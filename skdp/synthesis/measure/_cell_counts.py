@@ -15,7 +15,6 @@ import numpy as np
 from skdp._arrays import Floats, Indices, Mask
 from skdp.domain import Domain, Interval, make_edge_array
 from skdp.privacy import Split
-from skdp.synthesis.measure._interactions import group_values
 from skdp.synthesis.measure._private_counts import PrivateCells
 from skdp.synthesis.measure._rules import find_bin_starts
 from skdp.synthesis.measure._tails import fit_tails
@@ -25,6 +24,7 @@ from skdp.synthesis.model import (
     combine_levels,
     estimate_marginal_counts,
     estimate_total,
+    group_values,
 )
 from skdp.synthesis.private._number_cells import (
     Shape,

@@ -133,7 +133,10 @@ class EventColumns:
                 mask = expand(is_placed, read, clique)
                 mask = mask & expand(is_misplaced, (column,), clique)
                 masks[clique] = masks.get(clique, np.False_) | mask
-        return replace(structure, masks=tuple(masks.items()))
+        # A history has the order of its column; its last code is before all events.
+        n, orders = self.n_events, structure.n_ordered
+        n_ordered = (*orders[:n], *orders[:n], *orders[2 * n :])
+        return replace(structure, masks=tuple(masks.items()), n_ordered=n_ordered)
 
     @property
     def _places(self) -> list[Expression]:

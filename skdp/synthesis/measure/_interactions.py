@@ -27,6 +27,7 @@ from skdp.synthesis.model import (
     ValueGroups,
     estimate_marginal_counts,
     estimate_total,
+    group_values,
 )
 from skdp.synthesis.private._records import MAX_LOADED_CELLS, CodedRecords
 
@@ -128,16 +129,6 @@ def list_interactions(plan: MarginalPlan, max_listed: int) -> list[Clique]:
             cliques = (c for c in cliques if not labels.isdisjoint(c))
         listed += [c for c in cliques if plan.n_cells(c) <= plan.max_cells]
     return listed
-
-
-def group_values(counts: Floats, n_groups: int) -> Indices:
-    """Return the group of each value of a column, given its counts: ascending, with about equal counts."""
-    if counts.size <= n_groups:
-        return np.arange(counts.size)
-    middles = np.cumsum(counts) - counts / 2
-    total = max(float(counts.sum()), np.finfo(float).tiny)
-    groups = (middles / total * n_groups).astype(np.intp)
-    return np.unique(groups, return_inverse=True)[1]
 
 
 class Comparison:

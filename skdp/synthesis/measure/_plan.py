@@ -12,7 +12,7 @@ from typing import Any
 
 from skdp._arrays import ColumnName
 from skdp.base import check_choice, check_column_name, find_stack_level
-from skdp.domain import Domain, Interval
+from skdp.domain import Categories, Domain, Interval
 from skdp.pages import warn
 from skdp.randomness import check_size
 from skdp.synthesis.measure._rules import (
@@ -231,7 +231,17 @@ def make_structure(
     Constraints that require tables of more than `max_cells` cells, or that read a single number or numbers without
     bins, exclude no cell. If `given` is not empty, all other columns are drawn given these columns.
     """
-    return Structure(domain.sizes, find_masks(domain, max_cells, given), given)
+    masks = find_masks(domain, max_cells, given)
+    n_ordered = tuple(map(_count_ordered, domain.values()))
+    return Structure(domain.sizes, masks, given, n_ordered)
+
+
+def _count_ordered(values: Categories | Interval) -> int:
+    """Count the ordered values of a column, which are its first values: missing has no order."""
+    if isinstance(values, Interval):
+        return len(values) - values.missing
+    n_missing = values.values[-1] is None
+    return (len(values) - n_missing) * values.ordered
 
 
 def _read_marginals(marginals: object, domain: Domain) -> tuple[Clique, ...] | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from skdp._arrays import Floats, Indices
 from skdp.privacy import Split
-from skdp.synthesis.measure._interactions import LEVELS, group_values
+from skdp.synthesis.measure._interactions import LEVELS
 from skdp.synthesis.measure._plan import MarginalPlan
 from skdp.synthesis.measure._private_counts import PrivateCounts
 from skdp.synthesis.measure._rules import CLIQUES_PER_MODEL
@@ -20,6 +20,7 @@ from skdp.synthesis.model import (
     GraphicalModel,
     ValueGroups,
     estimate_total,
+    group_values,
 )
 
 # Chosen on six tables at epsilon 1: artificial characters, phoneme, segment, penbased, marketing

@@ -24,6 +24,7 @@ from skdp.synthesis.model._tables import (
 )
 from skdp.synthesis.model._tables import estimate_total as estimate_total
 from skdp.synthesis.model._tables import expand as expand
+from skdp.synthesis.model._tables import group_values as group_values
 from skdp.synthesis.model._tables import merge_marginals as merge_marginals
 from skdp.synthesis.model._tables import n_cells_of as n_cells_of
 from skdp.synthesis.model._tables import project as project

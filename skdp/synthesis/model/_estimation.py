@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -23,6 +23,7 @@ from skdp.synthesis.model._tables import (
     estimate_marginal_counts,
     estimate_total,
     expand,
+    group_values,
     merge_marginals,
     n_cells_of,
     project,
@@ -47,6 +48,12 @@ MAX_JOINED_CELLS = 1 << 10
 
 N_SCORING_STEPS = 5
 """Steps of scoring that estimate the dependence of columns: a single step changed errors of pairs by at most 0.4 %."""
+
+MAX_STEP = 1.0
+"""Largest change of the logarithm of a sum of cells in a sweep."""
+
+MIN_SHRINKAGE = 1e-3
+"""Smallest effect of noise on the dependence of a marginal, relative to it, for which sums of cells are fitted."""
 
 MIN_CELLS_PER_COUNT = 4
 """Smallest number of cells per count of a marginal whose groups of values become columns of the model."""
@@ -75,6 +82,15 @@ class Structure:
     masks: Masks = ()
     given: frozenset[int] = frozenset()
     """Columns of which all others are drawn given; empty if all columns are drawn."""
+    n_ordered: tuple[int, ...] = ()
+    """The number of ordered values of each column, which are its first values; empty if no column has an order."""
+
+    def count_ordered(self, column: int, groups: Indices | None) -> int:
+        """Count the groups of the ordered values of a column, or without groups these values."""
+        n_ordered = self.n_ordered[column] if self.n_ordered else 0
+        if groups is None or not n_ordered:
+            return n_ordered
+        return int(groups[n_ordered - 1]) + 1
 
     def is_coarse(self, clique: Clique, groups: ValueGroups) -> bool:
         """Return True if a marginal has so many cells per count that its groups become columns of the model.
@@ -145,7 +161,7 @@ def fit_model(
         tail = (tails or {}).get(column, np.full(size, np.nan))
         columns.append(_estimate_column(column, tail, merged, total))
     refined, cliques = structure.refine((m.clique, m.groups) for m in merged)
-    factors = _make_factors(merged, cliques, columns, total[0])
+    factors = _make_factors(structure, merged, cliques, columns, total[0])
     for (column, _), is_impossible in refined.masks[len(structure.masks) :]:
         columns.append(columns[column] @ ~is_impossible)
     masked = [clique for clique, _ in refined.masks]
@@ -292,6 +308,7 @@ def _estimate_column(
 
 
 def _make_factors(
+    structure: Structure,
     marginals: Sequence[Marginal],
     cliques: Sequence[Clique],
     columns: Sequence[Floats],
@@ -324,16 +341,26 @@ def _make_factors(
         if marginal.groups is None:
             targets[marginal.clique] = target
         std_error = max(MIN_FITTED_STD_ERROR, marginal.std_error) / total
-        own_columns = []
+        own_columns, n_ordered = [], []
         for column in marginal.clique:
-            groups = (marginal.groups_of(column),)
-            own_columns.append(sum_value_groups(columns[column], groups))
-        dependence = _estimate_dependence(target, own_columns, std_error)
-        unit = max(MIN_RESIDUAL_UNIT, marginal.std_error) / total
-        factor = _Factor(marginal, target, std_error**2 / dependence, unit)
-        if clique_of[id(measured)] != marginal.clique:
-            factor.refine(clique_of[id(measured)])
-        factors.append(factor)
+            members = marginal.groups_of(column)
+            own_columns.append(sum_value_groups(columns[column], (members,)))
+            n_ordered.append(structure.count_ordered(column, members))
+        # The axes are in the order of the columns of the model.
+        order = np.argsort(clique_of[id(measured)])
+        factors.append(
+            _Factor(
+                marginal,
+                tuple(sorted(clique_of[id(measured)])),
+                _make_levels(
+                    np.transpose(target, order),
+                    [own_columns[axis] for axis in order],
+                    [n_ordered[axis] for axis in order],
+                    std_error,
+                    max(MIN_RESIDUAL_UNIT, marginal.std_error) / total,
+                ),
+            )
+        )
     return factors
 
 
@@ -354,13 +381,13 @@ def _make_consistent(
 
 
 def _estimate_dependence(
-    target: Floats, columns: Sequence[Floats], std_error: float
+    target: Floats, columns: Sequence[Floats], noise: Floats
 ) -> float:
     """Estimate the dependence of columns, given measured proportions `target` of all cells; add its standard error.
 
-    `columns` has the proportions of the values of each column, and `std_error` is that of a cell. The dependence is the
-    variance of adjusted residuals ([1]_): differences from independent columns, relative to their standard deviations
-    in samples.
+    `columns` has the proportions of the values of each column, and `noise` is the variance of each cell. The dependence
+    is the variance of adjusted residuals ([1]_): differences from independent columns, relative to their standard
+    deviations in samples.
     """
     # Noise adds its variance: maximum likelihood by scoring.
     # .. [1] S. J. Haberman (1973). The analysis of residuals in cross-classified tables.
@@ -369,7 +396,6 @@ def _estimate_dependence(
     squares = np.square(target - independent)
     margins = reduce(np.add.outer, [1 / column - 1 for column in columns])
     spread = independent - np.square(independent) * (1 + margins)
-    noise = std_error**2
     dependence = 0.0
     for _ in range(N_SCORING_STEPS):
         weights = spread / np.square(spread * dependence + noise)
@@ -379,58 +405,167 @@ def _estimate_dependence(
     return dependence + math.sqrt(2 / information)
 
 
+@dataclass(eq=False)
+class _Level:
+    """The cells of a marginal, or sums of neighboring cells, with a factor of their own."""
+
+    target: Floats
+    """Proportions, with an axis for each column."""
+    penalties: Floats
+    units: Floats
+    """Units of the residual."""
+    logs: Floats
+    sums: Indices | None = None
+    """The sum of the next level that contains each cell; None for the last level."""
+
+    def measure_gradient(self, proportions: Floats) -> Floats:
+        """Return the distance of flat proportions from the optimum."""
+        goal = self.target - self.penalties * self.logs
+        return goal.ravel() - proportions
+
+    def set_logs(self, logs: Floats) -> None:
+        """Set the logarithms of the factor, without main effects: the distributions of columns are fixed."""
+        # Main effects are weighted means, because penalties are products of numbers of cells.
+        table = logs.reshape(self.target.shape)
+        weighted = self.penalties * table
+        mean = float(weighted.sum() / self.penalties.sum())
+        self.logs = table + (table.ndim - 1) * mean
+        for axis in range(table.ndim):
+            others = tuple(other for other in range(table.ndim) if other != axis)
+            sums = np.add.reduce(weighted, axis=others, keepdims=True)
+            self.logs -= sums / np.add.reduce(
+                self.penalties, axis=others, keepdims=True
+            )
+
+
+def _make_levels(
+    target: Floats,
+    columns: Sequence[Floats],
+    n_ordered: Sequence[int],
+    std_error: float,
+    unit: float,
+) -> list[_Level]:
+    """Return the cells of a marginal and, for ordered columns, sums of neighboring cells, coarser from level to level.
+
+    `columns` has the proportions of the values of each column, of which the first `n_ordered` are ordered.
+    """
+    # In sums of neighboring cells, noise cancels out, but the dependence of ordered columns
+    # does not. So the logarithm of a cell is a sum of independent effects of all levels, as
+    # in a Haar wavelet ([1]_). Their variances follow from the noisy counts: a level has
+    # the dependence of its sums, minus the dependence that all finer levels cause.
+    # .. [1] X. Xiao, G. Wang, J. Gehrke (2010). Differential privacy via wavelet
+    #    transforms. ICDE.
+    levels: list[_Level] = []
+    explained = 0.0
+    finer: Sequence[Indices] = ()
+    for groups in _list_levels(columns, n_ordered):
+        summed = sum_value_groups(target, tuple(groups))
+        n_cells = reduce(np.multiply.outer, map(np.bincount, groups)).astype(float)
+        noise = std_error**2 * n_cells
+        if noise.sum() < MIN_SHRINKAGE * explained:
+            break
+        sums = [
+            _sum_cells(c, g, g.max() + 1) for c, g in zip(columns, groups, strict=True)
+        ]
+        dependence = _estimate_dependence(summed, sums, noise) - explained
+        if dependence <= 0:
+            continue
+        explained += dependence
+        if levels:
+            firsts = [np.unique(g, return_index=True)[1] for g in finer]
+            axes = [g[first] for g, first in zip(groups, firsts, strict=True)]
+            index = np.ravel_multi_index(np.ix_(*axes), summed.shape)
+            levels[-1].sums = np.asarray(index).ravel()
+        units = unit * np.sqrt(n_cells)
+        levels.append(_Level(summed, noise / dependence, units, np.zeros(summed.shape)))
+        finer = groups
+    return levels
+
+
+def _list_levels(
+    columns: Sequence[Floats], n_ordered: Sequence[int]
+) -> Iterator[list[Indices]]:
+    """List the group of each value of columns: values, then ever fewer groups of the ordered values of columns."""
+    n_groups = 1 << max(0, max(n_ordered) - 1).bit_length()
+    yield [np.arange(column.size) for column in columns]
+    while n_groups > 2:
+        n_groups //= 2
+        level = []
+        for column, n in zip(columns, n_ordered, strict=True):
+            groups = np.arange(column.size)
+            if n > n_groups:
+                groups[:n] = group_values(column[:n], n_groups)
+                groups[n:] += groups[n - 1] + 1 - n
+            level.append(groups)
+        yield level
+
+
 class _Factor:
     """The factor of a measured marginal in the model."""
 
     def __init__(
-        self, marginal: Marginal, target: Floats, penalty: float, unit: float
+        self, marginal: Marginal, columns: Clique, levels: Sequence[_Level]
     ) -> None:
-        """Start with a factor of 1, given the target of the proportions of all cells; `unit` is of the residual."""
-        self.clique = self.columns = marginal.clique
-        self.groups = marginal.groups
-        self.n_counts = target.size
+        """Start with a factor of 1; `columns` are the columns of the model, the axes of the targets of levels."""
+        self.clique = marginal.clique
+        self.columns = columns
+        # Groups of values may be columns of the model.
+        self.groups = marginal.groups if columns == marginal.clique else None
+        self._levels = levels
+        self.n_counts = sum(level.target.size for level in levels)
         self.residual = math.inf
-        self._target = target
-        self._penalty = penalty
-        self._unit = unit
-        self._logs = np.zeros(target.size)
-
-    def refine(self, columns: Clique) -> None:
-        """Replace the groups of values by columns of the model, in the order of the axes of the target."""
-        self._target = np.transpose(self._target, np.argsort(columns))
-        self.groups = None
-        self.columns = tuple(sorted(columns))
 
     def fit(self, table: Floats, cells: Indices) -> None:
         """Scale a flat table such that it is optimal for this factor, in place.
 
         `cells` has the cell of the factor of each cell of the table.
         """
-        proportions = _sum_cells(table, cells, self.n_counts)
+        level = self._levels[0]
+        proportions = _sum_cells(table, cells, level.target.size)
         is_possible = proportions > 0
+        moved = proportions * np.exp(self._fit_sums(proportions))
         # At the optimum, proportions + penalty * logs = target. The new proportions q are
         # proportions * exp(new logs - logs), so that q + penalty * log(q) is known, and
         # the Wright omega function returns q / penalty.
-        target = self._target.ravel()
-        goal = target - self._penalty * self._logs
-        gradient = np.where(is_possible, proportions - goal, 0.0)
-        self.residual = math.sqrt(gradient @ gradient / gradient.size) / self._unit
+        target, penalties = level.target.ravel(), level.penalties.ravel()
+        goal = target - penalties * level.logs.ravel()
         with np.errstate(divide="ignore"):
-            logs = np.log(proportions / self._penalty)
-        fitted = self._penalty * wrightomega(goal / self._penalty + logs)
+            logs = np.log(moved / penalties)
+        fitted = penalties * wrightomega(goal / penalties + logs)
         fitted = np.where(is_possible, np.maximum(fitted, MIN_CELL), 0.0)
         if (total := float(fitted.sum())) > 0:
-            logs = np.where(is_possible, target - fitted, 0.0) / self._penalty
-            logs = _remove_main_effects(logs.reshape(self._target.shape))
-            self._logs = logs.ravel()
+            level.set_logs(np.where(is_possible, target - fitted, 0.0) / penalties)
             _scale_cells(table, cells, divide(fitted, proportions) / total)
 
-
-def _remove_main_effects(table: Floats) -> Floats:
-    """Subtract the mean and main effects from a table, because the distributions of columns are fixed."""
-    rest = table + (table.ndim - 1) * float(table.sum() / table.size)
-    for axis, size in enumerate(table.shape):
-        others = tuple(other for other in range(table.ndim) if other != axis)
-        sums = np.add.reduce(table, axis=others, keepdims=True)
-        rest -= sums * (size / table.size)
-    return rest
+    def _fit_sums(self, proportions: Floats) -> Floats:
+        """Change the logarithms of all levels of sums; return the change of each cell, and set the residual."""
+        # A step of Newton's method for all levels together, by elimination from the cells on:
+        # if the logarithms of all coarser levels change by c, the proportions of a level
+        # change by fixed + weights * c.
+        fixed, weights = np.zeros(proportions.size), proportions
+        squares = 0.0
+        steps = []
+        for level in self._levels:
+            gradient = level.measure_gradient(proportions)
+            gradient[proportions <= 0] = 0.0
+            squares += float(np.square(gradient / level.units.ravel()).sum())
+            penalties = level.penalties.ravel()
+            curvature = weights + penalties
+            steps.append(((gradient - fixed) / curvature, weights / curvature))
+            if level.sums is not None:
+                n_sums = int(level.sums.max()) + 1
+                moved = (weights * gradient + penalties * fixed) / curvature
+                fixed = _sum_cells(moved, level.sums, n_sums)
+                weights = _sum_cells(
+                    penalties * weights / curvature, level.sums, n_sums
+                )
+                proportions = _sum_cells(proportions, level.sums, n_sums)
+        self.residual = math.sqrt(squares / self.n_counts)
+        change = np.zeros(1)
+        for level, (own, shared) in zip(self._levels[:0:-1], steps[:0:-1], strict=True):
+            coarser = change if level.sums is None else change[level.sums]
+            step = np.clip(own - shared * coarser, -MAX_STEP, MAX_STEP)
+            level.set_logs(level.logs.ravel() + step)
+            change = coarser + step
+        sums = self._levels[0].sums
+        return change if sums is None else change[sums]

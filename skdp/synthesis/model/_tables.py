@@ -121,6 +121,16 @@ def sum_value_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
     return table
 
 
+def group_values(counts: Floats, n_groups: int) -> Indices:
+    """Return the group of each value of a column, given its counts: ascending, with about equal counts."""
+    if counts.size <= n_groups:
+        return np.arange(counts.size)
+    middles = np.cumsum(counts) - counts / 2
+    total = max(float(counts.sum()), np.finfo(float).tiny)
+    groups = (middles / total * n_groups).astype(np.intp)
+    return np.unique(groups, return_inverse=True)[1]
+
+
 @dataclass(frozen=True, eq=False)
 class Marginal:
     """The noisy counts of all cells of some columns, whose values may be in groups."""
