@@ -256,10 +256,10 @@ class DPMarginalSynthesizer(
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9587.0       23.0   9577.0   9659.0       True
-    1  Female   >50K   1187.0       21.0   1169.0   1251.0       True
-    2    Male  <=50K  15112.0       21.0  15069.0  15151.0       True
-    3    Male   >50K   6659.0       21.0   6620.0   6702.0       True
+    0  Female  <=50K   9588.0       22.0   9577.0   9659.0       True
+    1  Female   >50K   1186.0       21.0   1169.0   1251.0       True
+    2    Male  <=50K  15111.0       21.0  15069.0  15151.0       True
+    3    Male   >50K   6660.0       21.0   6620.0   6702.0       True
     """
 
     protects_rows = True
