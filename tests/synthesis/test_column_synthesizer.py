@@ -465,3 +465,24 @@ def test_correlation_of_skewed_columns_is_kept_in_the_limit(seed):
     synthesizer = DPColumnSynthesizer(["people"], 1e4, delta=1e-6, domain=domain, random_state=seed)
     found = synthesizer.fit_transform(table).corr().iloc[0, 1]
     assert found > 0.85 * table.corr().iloc[0, 1]
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "interval"),
+    [
+        (8_000, 1.0, Interval(0.0, 100.0)),
+        (8_000, 1.0, Interval(0.0, 100.0, bins=20)),
+        (2_000, 4.0, Interval(0.0, 100.0)),
+    ],
+)
+def test_private_numbers_keep_their_correlation_with_a_public_column(n, epsilon, interval):
+    """Noise on many cells of two ordered columns flattened their dependence: 0.73 to 0.79 were kept."""
+    kept = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=n)
+        rows = pd.DataFrame({"x": (50 + 10 * z).clip(0, 100), "y": z + rng.normal(size=n)})
+        synthesizer = DPColumnSynthesizer(["x"], epsilon, delta=1e-6, domain={"x": interval}, random_state=seed)
+        made = synthesizer.fit_transform(rows)
+        kept.append(made.corr("spearman").loc["x", "y"] / rows.corr("spearman").loc["x", "y"])
+    assert np.mean(kept) == pytest.approx(1, abs=0.07), kept

@@ -10,10 +10,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats, Indices, Integers
+from skdp._arrays import ColumnName, Floats, Indices, Integers
 from skdp.privacy import Split
 from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
 from skdp.synthesis.measure._marginal_scores import group_rare_values
+from skdp.synthesis.measure._plan import count_ordered
 from skdp.synthesis.measure._private_counts import (
     MIN_STD_ERROR,
     NoiseSource,
@@ -299,26 +300,40 @@ def _list_pairs(
             return np.arange(counts.size)
         return groups
 
-    groups = []
-    for column_proportions, ordered in zip(
-        proportions, records.private_ordered, strict=True
+    def find_axis(
+        name: ColumnName, members: Indices, *, ordered: bool
+    ) -> tuple[int, int]:
+        """Return the number of groups of a column, and of groups of its ordered values."""
+        n_ordered = count_ordered(records.domain[name]) if ordered else 0
+        n_ordered = int(members[n_ordered - 1]) + 1 if n_ordered else 0
+        return int(members.max()) + 1, n_ordered
+
+    groups, axes = [], []
+    for name, column_proportions, ordered in zip(
+        records.private_names, proportions, records.private_ordered, strict=True
     ):
-        groups.append(group(column_proportions * columns.n_rows, ordered=ordered))
+        members = group(column_proportions * columns.n_rows, ordered=ordered)
+        groups.append(members)
+        axes.append(find_axis(name, members, ordered=ordered))
     pairs = []
     for public, size in enumerate(records.public_sizes):
         counts = np.bincount(columns.public[public], minlength=size + 1)
         ordered = records.public_ordered[public]
         cells = group(counts[:size].astype(float), ordered=ordered)
-        cell_of = np.append(cells, cells.max() + 1)  # all other values
+        name = records.public_names[public]
+        n_cells, n_ordered = find_axis(name, cells, ordered=ordered)
+        cell_of = np.append(cells, n_cells)  # all other values
         for private, members in enumerate(groups):
             value_of = members[records.values_of(private)]
-            pairs.append(Cross((private,), value_of, public, cell_of))
+            both = (n_cells + 1, n_ordered), axes[private]
+            pairs.append(Cross((private,), value_of, public, cell_of, both))
     for second in range(len(groups)):
         for first in range(second):
             n_values = int(groups[second].max()) + 1
             value_of = groups[first][records.values_of(first)] * n_values
             value_of = value_of + groups[second][records.values_of(second)]
-            pairs.append(Cross((first, second), value_of))
+            both = axes[first], axes[second]
+            pairs.append(Cross((first, second), value_of, axes=both))
     return pairs
 
 

@@ -232,16 +232,18 @@ def make_structure(
     bins, exclude no cell. If `given` is not empty, all other columns are drawn given these columns.
     """
     masks = find_masks(domain, max_cells, given)
-    n_ordered = tuple(map(_count_ordered, domain.values()))
-    return Structure(domain.sizes, masks, given, n_ordered)
+    n_ordered = []
+    for values in domain.values():
+        has_order = isinstance(values, Interval) or values.ordered
+        n_ordered.append(count_ordered(values) if has_order else 0)
+    return Structure(domain.sizes, masks, given, tuple(n_ordered))
 
 
-def _count_ordered(values: Categories | Interval) -> int:
-    """Count the ordered values of a column, which are its first values: missing has no order."""
+def count_ordered(values: Categories | Interval) -> int:
+    """Count the values of a column that may be ordered, which are its first values: missing has no order."""
     if isinstance(values, Interval):
         return len(values) - values.missing
-    n_missing = values.values[-1] is None
-    return (len(values) - n_missing) * values.ordered
+    return len(values) - (values.values[-1] is None)
 
 
 def _read_marginals(marginals: object, domain: Domain) -> tuple[Clique, ...] | None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, csr_array, hstack
 
 from skdp._arrays import Codes, Floats, Indices
-from skdp.synthesis.model._estimation import MIN_TAIL_COUNT
+from skdp.synthesis.model._estimation import MIN_TAIL_COUNT, list_levels
+from skdp.synthesis.model._tables import sum_value_groups
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
 LOGIT_STD, ORDERED_LOGIT_STD = 0.5, 1.0
@@ -41,6 +43,8 @@ class Cross:
     """Index of the public column."""
     cell_of: Indices | None = None
     """The cell, or group of rare values, of each code of the public column."""
+    axes: tuple[tuple[int, int], ...] = ()
+    """The number of values of both columns, and how many of these, the first ones, are ordered; empty if none is."""
 
     @property
     def is_single(self) -> bool:
@@ -130,7 +134,9 @@ class ColumnModel:
         """Return the fields of the `Cross` of each table, and its logits (n_cells, n_values), for `read`."""
         tables = []
         for cross, logits in zip(self.crosses, self.logits, strict=True):
-            tables.append({**vars(cross), "logits": np.array(logits)})
+            fields = vars(cross) | {"logits": np.array(logits)}
+            del fields["axes"]  # of the fit
+            tables.append(fields)
         return tables
 
     @classmethod
@@ -175,34 +181,39 @@ def fit_columns(
             joint = np.multiply.outer(joint, estimate_proportions(single)).ravel()
     crosses = [counts.cross for counts in noisy]
     rows = _DistinctRows(crosses, public, n_rows)
-    evidence = []
+    evidence, designs = [], []
     for table, cell_counts in zip(noisy, rows.cell_counts, strict=True):
         has_order = any(is_ordered[column] for column in table.cross.private)
         std = ORDERED_LOGIT_STD if has_order else LOGIT_STD
-        evidence.append(_find_penalties(table, cell_counts, joint, std))
-    # One vector for the cells of all tables.
-    counts, prior, penalty, curvature = np.hstack(
-        [np.reshape(part, (4, -1)) for part in evidence]
-    )
+        levels = [*_list_evidence(table, cell_counts, joint, std)]
+        designs.append(hstack([_mark_sums(sums) for sums, _ in levels]))
+        evidence += [found for _, found in levels]
+    # The logit of a cell is the sum of the parameters of all levels.
+    design = block_diag(designs, format="csr")
+    transposed = design.T.tocsr()
+    # One vector for all parameters.
+    counts, prior, penalty, curvature = np.hstack(evidence)
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
 
     def loss(
         scaled: Floats, of: _DistinctRows, shift: Floats | float
     ) -> tuple[float, Floats]:
-        """Return the penalized loss of logits divided by `units`, and its gradient; (n_logits,).
+        """Return the penalized loss of parameters divided by `units`, and its gradient; (n_parameters,).
 
         `of` has the rows, or a part of them, whose expected counts differ by `shift`.
         """
-        logits = scaled * units
-        log_normalizer, expected = of.evaluate(logits)
-        distance = logits - prior
+        parameters = scaled * units
+        log_normalizer, expected = of.evaluate(design @ parameters)
+        distance = parameters - prior
         penalty_gradient = penalty * distance
         noisy_counts = counts - shift
-        value = log_normalizer - logits @ noisy_counts + penalty_gradient @ distance / 2
-        return value, (expected - noisy_counts + penalty_gradient) * units
+        value = log_normalizer - parameters @ noisy_counts
+        value += penalty_gradient @ distance / 2
+        gradient = transposed @ expected - noisy_counts + penalty_gradient
+        return value, gradient * units
 
-    fitted = _minimize(loss, prior / units, rows, units) * units
+    fitted = design @ (_minimize(loss, prior / units, rows, units) * units)
     stops = np.cumsum([table.counts.size for table in noisy])[:-1]
     logits = []
     for cells, table in zip(np.split(fitted, stops), noisy, strict=True):
@@ -243,10 +254,13 @@ def _minimize(
     ).x
 
 
-def _find_penalties(
+def _list_evidence(
     noisy: NoisyCounts, n_rows: Floats, joint: Floats, std: float
-) -> tuple[Floats, ...]:
-    """Return the counts, prior means of the logits, penalties and curvatures of the cells of a table.
+) -> Iterator[tuple[Indices, Floats]]:
+    """List the cells of a table, and the same table by groups of neighboring values of ordered columns.
+
+    Each element has the sum of each cell, of shape (n_cells * n_values,), and the counts, prior means of parameters,
+    penalties and curvatures of all sums, (4, n_sums).
 
     Parameters
     ----------
@@ -257,25 +271,44 @@ def _find_penalties(
     joint : ndarray of shape (n_combinations,)
         Proportions of the combinations of private values if private columns are independent.
     std : float
-        Prior standard deviation of a logit.
+        Prior standard deviation of a parameter.
     """
+    # Noise cancels out in sums of neighboring cells, but the dependence of ordered columns
+    # does not, so a logit is a sum of independent effects of all levels.
     cross = noisy.cross
     independent = np.bincount(cross.value_of, joint, cross.n_values)
-    n_records = n_rows[:, np.newaxis]
-    prior = np.zeros(noisy.counts.shape)
-    counts = noisy.counts
-    if cross.is_single:
-        counts = n_records * independent
-        prior += np.log(independent)
-    curvature = n_records * independent * (1 - independent)
-    # Positive for cells without records.
-    curvature = np.maximum(curvature, 0.05)
-    # A logit has the prior variance s**2. A count with the curvature
-    # h = n p (1 - p) and noise of variance v estimates it with the error variance
-    # 1 / h + v / h**2. The best linear estimate has the penalty (1 + v / h) / s**2, but the
-    # sampling error 1 / h is in the table that the rows should resemble.
-    penalty = (SAMPLING_WEIGHT + noisy.std_error**2 / curvature) / std**2
-    return counts, prior, penalty, curvature
+    expected = n_rows[:, np.newaxis] * independent
+    sizes, n_ordered = zip(*cross.axes or [(n, 0) for n in expected.shape], strict=True)
+    expected = expected.reshape(sizes)
+    for groups in list_levels([expected.sum(axis=1), expected.sum(axis=0)], n_ordered):
+        summed = sum_value_groups(expected, tuple(groups))
+        counts = sum_value_groups(noisy.counts.reshape(sizes), tuple(groups))
+        prior = np.zeros(counts.shape)
+        if cross.is_single:
+            counts = summed
+            prior += np.log(independent)
+        n_records = n_rows.sum()
+        if cross.public is not None:
+            n_records = np.bincount(groups[0], n_rows)[:, np.newaxis]
+        curvature = summed * (1 - summed / np.maximum(n_records, 1))
+        # Positive for cells without records.
+        curvature = np.maximum(curvature, 0.05)
+        variance = noisy.std_error**2 * reduce(
+            np.multiply.outer, map(np.bincount, groups)
+        )
+        # A logit has the prior variance s**2. A count with the curvature
+        # h = n p (1 - p) and noise of variance v estimates it with the error variance
+        # 1 / h + v / h**2. The best linear estimate has the penalty (1 + v / h) / s**2, but
+        # the sampling error 1 / h is in the table that the rows should resemble.
+        penalty = (SAMPLING_WEIGHT + variance / curvature) / std**2
+        found = np.reshape([counts, prior, penalty, curvature], (4, -1))
+        yield np.ravel_multi_index(np.ix_(*groups), counts.shape).ravel(), found
+
+
+def _mark_sums(sums: Indices) -> csr_array:
+    """Return the matrix (n_cells, n_sums) with ones in the cells of each sum."""
+    ones = np.ones(sums.size), (np.arange(sums.size), sums)
+    return csr_array(ones, shape=(sums.size, int(sums.max()) + 1))
 
 
 class _DistinctRows:

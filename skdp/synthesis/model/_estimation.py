@@ -458,7 +458,7 @@ def _make_levels(
     levels: list[_Level] = []
     explained = 0.0
     finer: Sequence[Indices] = ()
-    for groups in _list_levels(columns, n_ordered):
+    for groups in list_levels(columns, n_ordered):
         summed = sum_value_groups(target, tuple(groups))
         n_cells = reduce(np.multiply.outer, map(np.bincount, groups)).astype(float)
         noise = std_error**2 * n_cells
@@ -482,7 +482,7 @@ def _make_levels(
     return levels
 
 
-def _list_levels(
+def list_levels(
     columns: Sequence[Floats], n_ordered: Sequence[int]
 ) -> Iterator[list[Indices]]:
     """List the group of each value of columns: values, then ever fewer groups of the ordered values of columns."""
