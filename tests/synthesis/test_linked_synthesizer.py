@@ -661,3 +661,19 @@ def test_events_without_an_order_repeat_the_most_frequent_kind_of_their_person()
     n_first = (made["ward"] == "er").groupby(made["id"]).sum()
     # The mean difference is 5 in the table, and 3.1 if each event depends on the one before it.
     assert (2 * n_first - 9).abs().mean() > 4
+
+
+def test_rare_event_of_two_attributes_has_its_frequency():
+    """People with an earlier rare event had other attributes in the model, so that the event repeated too often."""
+    rng = np.random.default_rng(0)
+    n = 16_000
+    people = pd.DataFrame({"id": np.arange(n), "sex": rng.choice(["f", "m"], n), "old": rng.choice(["n", "y"], n)})
+    persons = np.repeat(np.arange(n), rng.integers(1, 4, n))
+    is_rare = (people["sex"].eq("f") & people["old"].eq("n")).to_numpy()[persons] & (rng.random(persons.size) < 0.12)
+    events = pd.DataFrame({"id": persons, "ward": np.where(is_rare, "r", rng.choice(["a", "b"], persons.size))})
+    domain = {"sex": ["f", "m"], "old": ["n", "y"], "ward": ["a", "b", "r"]}
+    synthesizer = DPLinkedSynthesizer(
+        2_000.0, delta=1e-6, person="id", domain=domain, max_rows_per_person=3, random_state=0
+    )
+    _, made = synthesizer.fit(people, events).sample(60_000)
+    assert (made["ward"] == "r").mean() == pytest.approx(is_rare.mean(), rel=0.03)

@@ -244,7 +244,7 @@ class EventModel:
             sampling_error = n_people / math.sqrt(N_SIMULATED * counts.size)
             std_error = math.hypot(sampling_error, noise)
             estimates = scale * counts.astype(float)
-            simulated.append(Marginal(clique, estimates, std_error))
+            simulated.append(Marginal(clique, estimates, std_error, is_sampled=True))
         return simulated
 
     def _simulate(

@@ -358,6 +358,7 @@ def _make_factors(
                     [n_ordered[axis] for axis in order],
                     std_error,
                     max(MIN_RESIDUAL_UNIT, marginal.std_error) / total,
+                    is_sampled=measured.is_sampled,
                 ),
             )
         )
@@ -425,7 +426,7 @@ class _Level:
 
     def set_logs(self, logs: Floats) -> None:
         """Set the logarithms of the factor, without main effects: the distributions of columns are fixed."""
-        # Main effects are weighted means, because penalties are products of numbers of cells.
+        # Main effects are weighted means, because penalties are products of factors of columns.
         table = logs.reshape(self.target.shape)
         weighted = self.penalties * table
         mean = float(weighted.sum() / self.penalties.sum())
@@ -444,6 +445,8 @@ def _make_levels(
     n_ordered: Sequence[int],
     std_error: float,
     unit: float,
+    *,
+    is_sampled: bool = False,
 ) -> list[_Level]:
     """Return the cells of a marginal and, for ordered columns, sums of neighboring cells, coarser from level to level.
 
@@ -457,11 +460,15 @@ def _make_levels(
     #    transforms. ICDE.
     levels: list[_Level] = []
     explained = 0.0
+    # Relative variances are products of factors of columns, see `_Level.set_logs`.
+    relative = np.ones(target.shape)
+    if is_sampled:
+        relative = target.size * reduce(np.multiply.outer, columns)
     finer: Sequence[Indices] = ()
     for groups in list_levels(columns, n_ordered):
         summed = sum_value_groups(target, tuple(groups))
-        n_cells = reduce(np.multiply.outer, map(np.bincount, groups)).astype(float)
-        noise = std_error**2 * n_cells
+        variance = sum_value_groups(relative, tuple(groups))
+        noise = std_error**2 * variance
         if noise.sum() < MIN_SHRINKAGE * explained:
             break
         sums = [
@@ -476,7 +483,7 @@ def _make_levels(
             axes = [g[first] for g, first in zip(groups, firsts, strict=True)]
             index = np.ravel_multi_index(np.ix_(*axes), summed.shape)
             levels[-1].sums = np.asarray(index).ravel()
-        units = unit * np.sqrt(n_cells)
+        units = unit * np.sqrt(np.maximum(variance, 1.0))
         levels.append(_Level(summed, noise / dependence, units, np.zeros(summed.shape)))
         finer = groups
     return levels

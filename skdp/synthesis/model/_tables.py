@@ -140,6 +140,8 @@ class Marginal:
     std_error: float
     """The standard error of each count."""
     groups: ValueGroups | None = None
+    is_sampled: bool = False
+    """True if the variance of a count is proportional to it, as in a sample; `std_error` is of a mean count."""
 
     @property
     def total(self) -> tuple[float, float]:
