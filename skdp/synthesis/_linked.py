@@ -122,8 +122,8 @@ class DPLinkedSynthesizer(CentralEstimator):
         Standard error of `n_persons_`.
     link_quality_ : DataFrame
         Quality of each measured marginal of events: the number of its cells, the standard error of a count, the
-        ``noise`` and the ``misfit`` of the model as total variation distances, and whether it is ``usable``
-        (noise of at most 0.1).
+        ``noise`` and the ``misfit`` of the model as total variation distances, whether it is ``usable`` (noise of at
+        most 0.1), and the rank correlation ``kept``, as in `DPMarginalSynthesizer`.
     constraint_quality_ : DataFrame
         For each table of events and constraint of `domain`, the proportion of draws of the model that are
         ``forbidden``: of events, or of people if it limits their number of events. These are resampled, so values

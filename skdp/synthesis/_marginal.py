@@ -37,7 +37,7 @@ from skdp.privacy import (
     check_delta,
 )
 from skdp.randomness import check_size
-from skdp.synthesis.answers._counts import CountsMixin, plan_conditions
+from skdp.synthesis.answers._counts import CountsMixin, plan_conditions, warn_flattened
 from skdp.synthesis.answers._file import describe_fitted, read_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._synthetic_rows import check_n_samples, make_table
@@ -171,7 +171,8 @@ class DPMarginalSynthesizer(
         Quality of each measured marginal: its number of cells, the standard error of a count, the ``noise`` and the
         ``misfit`` of the model as total variation distances, the ``residual`` of the fit, and whether it is ``usable``
         (noise of at most 0.1). The residual is the distance from the optimum in standard errors, as a root mean square:
-        if it is above 1, the fit has not converged, and the noise does not explain the misfit.
+        if it is above 1, the fit has not converged, and the noise does not explain the misfit. ``kept`` is the rank
+        correlation of two ordered columns by the model, relative to their noisy counts: nan if its error exceeds 0.1.
     pair_scores_ : DataFrame
         Noisy scores of pairs (L1 distance from independent columns, in records), their standard errors, and whether the
         pair was measured. ``attrs["n_searched"]`` is the number of marginals of 3, 4 and 5 columns among which
@@ -346,13 +347,15 @@ class DPMarginalSynthesizer(
         Warns
         -----
         UserWarning
-            If marginals of the workload are not measured, limits that are found may be far from the numbers, or no
+            If marginals of the workload are not measured, the model keeps less than 0.9 of the rank correlation of a
+            measured pair, limits that are found may be far from the numbers, or no
             value of a column of text has enough rows.
         """
         plan = self._fit(X, y, person)
         # A filter may turn warnings into errors, so they come after the fit is complete.
         measured = [marginal.clique for marginal in self.marginals_]
         warn_excluded(self.domain_, plan.list_unchosen(measured))
+        warn_flattened(self._fitted)
         warn_of_released_size(self.guarantee_, self.n_rows_)
         return self
 

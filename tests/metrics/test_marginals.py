@@ -130,3 +130,15 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
 def test_invalid_arguments_raise_an_error(real, synthetic, options, message):
     with refusal((ValueError, TypeError), message, "secret"):
         marginal_errors(real, synthetic, **options)
+
+
+def test_correlation_is_lost_although_all_cells_are_similar(make_frame):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2_000)
+    real = {"x": x.tolist(), "y": (x + rng.normal(size=2_000)).tolist(), "z": ["u", "v"] * 1_000}
+    synthetic = real | {"y": np.where(rng.random(2_000) < 0.5, real["y"], rng.permutation(real["y"])).tolist()}
+    domain = {"y": Interval(-9.0, 9.0, bins=200), "z": ["u", "v"]}
+    table = marginal_errors(make_frame(real), make_frame(synthetic), domain=domain).set_index("columns")
+    assert table.loc[[("x", "y")], "kept"].item() == pytest.approx(0.5, abs=0.06)
+    assert table["kept"].isna().sum() == 2  # z has no order
+    assert "kept" not in marginal_errors(make_frame(real), make_frame(synthetic), order=1)

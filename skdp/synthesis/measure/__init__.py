@@ -11,6 +11,7 @@ from skdp.synthesis.measure._marginal_scores import (
 from skdp.synthesis.measure._plan import MarginalPlan as MarginalPlan
 from skdp.synthesis.measure._plan import find_columns as find_columns
 from skdp.synthesis.measure._plan import is_within as is_within
+from skdp.synthesis.measure._plan import list_ordered as list_ordered
 from skdp.synthesis.measure._plan import make_plan as make_plan
 from skdp.synthesis.measure._plan import make_structure as make_structure
 from skdp.synthesis.measure._plan import warn_excluded as warn_excluded

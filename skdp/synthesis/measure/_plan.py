@@ -232,11 +232,16 @@ def make_structure(
     bins, exclude no cell. If `given` is not empty, all other columns are drawn given these columns.
     """
     masks = find_masks(domain, max_cells, given)
+    return Structure(domain.sizes, masks, given, list_ordered(domain))
+
+
+def list_ordered(domain: Domain) -> tuple[int, ...]:
+    """Return the number of ordered values of each column; 0 for an unordered column."""
     n_ordered = []
     for values in domain.values():
         has_order = isinstance(values, Interval) or values.ordered
         n_ordered.append(count_ordered(values) if has_order else 0)
-    return Structure(domain.sizes, masks, given, tuple(n_ordered))
+    return tuple(n_ordered)
 
 
 def count_ordered(values: Categories | Interval) -> int:
