@@ -513,6 +513,87 @@ def measure_survival(
         yield Found(level, curve.loc[edges[1:-1], ENDS], true)
 
 
+def count_rows(rows: Any, domain: Any, epsilon: float, seed: int, kind: str) -> Any:
+    """Release counts: with Laplace or Gaussian noise, as sums of weights of 0.5, or of persons with up to two rows."""
+    from skdp import DPHistogram
+    from skdp.privacy import Mu
+
+    if kind == "gaussian":
+        return DPHistogram(
+            Mu(epsilon, delta=1e-5), domain=domain, random_state=seed
+        ).fit(rows)
+    options: dict[str, Any] = {"domain": domain, "random_state": seed}
+    if kind == "weights":
+        histogram = DPHistogram(epsilon, max_weight=1.0, **options)
+        return histogram.fit(rows, sample_weight=np.full(len(rows), 0.5))
+    persons = 2 if kind == "persons" else 1
+    return DPHistogram(epsilon, max_rows_per_person=persons, **options).fit(rows)
+
+
+def measure_regression(
+    rng: Any,
+    n: int,
+    epsilon: float,
+    seed: int,
+    model: str,
+    share: float,
+    base: float,
+    kind: str = "laplace",
+) -> Iterator[Found]:
+    """Measure a regression on a rare category and a number from counts, for the population."""
+    from skdp.metrics import regression_from_counts
+
+    rows = pd.DataFrame({"rare": rng.random(n) < share, "x": rng.integers(0, 4, n)})
+    slopes = np.array([base, 0.8, -0.3])
+    predictors = slopes @ [np.ones(n), rows["rare"], rows["x"]]
+    values = [0, 1]
+    if model == "poisson":
+        values, rows["y"] = [*range(6)], rng.poisson(np.exp(predictors)).clip(0, 5)
+    elif model == "linear":
+        values = [*range(-8, 9)]
+        noise = rng.integers(-2, 3, n)
+        slopes = np.array([base, 1, -1])
+        rows["y"] = slopes @ [np.ones(n), rows["rare"], rows["x"]] + noise
+        rows["y"] = rows["y"].astype(int)
+    else:
+        rows["y"] = draw_classes(rng, predictors) * 1
+    domain = {"rare": [False, True], "x": [*range(4)], "y": values}
+    counts = count_rows(rows, domain, epsilon, seed, kind).to_frame()
+    for level in LEVELS:
+        table = regression_from_counts(
+            counts,
+            "y",
+            ["rare", "x"],
+            numeric="x",
+            model=model,
+            design_effect=0.5 if kind == "weights" else 1.0,
+            confidence_level=level,
+        )
+        yield Found(level, table[ENDS], slopes)
+
+
+def measure_hazards(
+    rng: Any, n: int, epsilon: float, seed: int, share: float, hazard: float
+) -> Iterator[Found]:
+    """Measure hazard ratios of a treatment and a rare group from counts, for the population."""
+    from skdp import Interval
+    from skdp.metrics import hazards_from_counts
+
+    groups = pd.DataFrame({"drug": rng.random(n) < 0.5, "rare": rng.random(n) < share})
+    slopes = [-0.5, 0.7]
+    death = rng.exponential(60 / hazard * np.exp(-(groups @ slopes)))
+    seen = rng.uniform(12, 80, n)
+    rows = groups.assign(months=np.minimum(death, seen), died=death <= seen)
+    domain = {"drug": [False, True], "rare": [False, True], "died": [False, True]}
+    domain["months"] = Interval([0, 6, 12, 24, 36, 60, 1_200], real=True)
+    counts = count_rows(rows, domain, epsilon, seed, "laplace").to_frame()
+    for level in LEVELS:
+        table = hazards_from_counts(
+            counts, "months", "died", ["drug", "rare"], confidence_level=level
+        )
+        yield Found(level, table[ENDS], slopes)
+
+
 METRICS = ["selection_rate", "true_positive_rate", "statistical_parity_difference"]
 
 
@@ -891,6 +972,39 @@ RELEASES = {
         measure_survival,
         [(500, {"visits": False}), (500, {"visits": True})],
         (0.3, 1.0),
+    ),
+    "regression from counts": Release(
+        ("regression_from_counts",),
+        measure_regression,
+        [
+            *[
+                (n, {"model": "logistic", "share": share, "base": base})
+                for n, share, base in [
+                    (300, 0.3, 0),
+                    (1_000, 0.05, 0),
+                    (1_000, 0.3, -3),
+                    (10_000, 0.02, 2),
+                ]
+            ],
+            *[
+                (1_000, {"model": "logistic", "share": 0.3, "base": 0, "kind": kind})
+                for kind in ("gaussian", "weights", "persons")
+            ],
+            (1_000, {"model": "poisson", "share": 0.1, "base": -0.5}),
+            (1_000, {"model": "linear", "share": 0.1, "base": 1}),
+        ],
+        (0.3, 1.0, 3.0),
+    ),
+    "hazards from counts": Release(
+        ("hazards_from_counts",),
+        measure_hazards,
+        [
+            (300, {"share": 0.3, "hazard": 2}),
+            (1_000, {"share": 0.05, "hazard": 1}),
+            (3_000, {"share": 0.3, "hazard": 0.1}),
+            (10_000, {"share": 0.02, "hazard": 0.5}),
+        ],
+        (0.3, 1.0, 3.0),
     ),
     "fairness": Release(
         ("fairness_report",),

@@ -35,6 +35,8 @@ from skdp.metrics._table_errors import (
     range_query_error,
     train_on_synthetic,
 )
+from skdp.metrics.counts._hazards import hazards_from_counts
+from skdp.metrics.counts._regression import regression_from_counts
 
 __all__ = [
     "count_error",
@@ -43,6 +45,7 @@ __all__ = [
     "fairness_report",
     "from_aif360",
     "grade_estimates",
+    "hazards_from_counts",
     "joint_distribution",
     "link_errors",
     "marginal_errors",
@@ -50,6 +53,7 @@ __all__ = [
     "private_reweighing",
     "private_threshold_optimizer",
     "range_query_error",
+    "regression_from_counts",
     "score_bins",
     "scores_from_counts",
     "survival_from_counts",

@@ -534,11 +534,15 @@ def fairness_from_counts(
 
 
 def read_counts(
-    counts: TableLike, keys: list[Any], *, allows_reports: bool = False
+    counts: TableLike,
+    keys: list[Any],
+    *,
+    allows_reports: bool = False,
+    allows_weights: bool = False,
 ) -> dict[Any, pd.Series]:
     """Read the columns of `keys` and the columns "count" and "std_error" of noisy counts.
 
-    Fractions are errors unless they are counts of reports without weights.
+    Fractions are errors unless they are counts of reports without weights, or sums of weights are allowed.
     """
     is_weighted = getattr(counts, "attrs", {}).get(WEIGHTED, True)
     if hasattr(counts, "to_frame") and hasattr(counts, "fit"):
@@ -565,7 +569,8 @@ def read_counts(
         )
     table["count"] = table["count"].astype(float)
     table["std_error"] = table["count_std_error"].astype(float)
-    if (is_weighted or not allows_reports) and (table["count"] % 1 != 0).any():
+    allows_fractions = allows_weights or (allows_reports and not is_weighted)
+    if not allows_fractions and (table["count"] % 1 != 0).any():
         raise ValueError(
             "`counts` must be numbers of rows, got fractions, such as sums of weights. "
             "Release the counts without weights; for reports, use debiased_fairness."

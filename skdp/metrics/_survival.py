@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaincinv, ndtr
+from scipy.special import gammaincinv
 from sklearn.isotonic import isotonic_regression
 
 from skdp._arrays import ColumnName, Floats, Indices, TableLike
-from skdp.base import NORMAL, Estimate, check_column_name, check_confidence_level
+from skdp.base import Estimate, check_column_name, check_confidence_level
+from skdp.metrics._count_noise import find_noise, find_quantile, find_slack_factor
 from skdp.metrics._fairness import read_counts
 from skdp.metrics._labels import list_column_names, parse_column
 from skdp.metrics._reported_groups import REPORTED
@@ -206,12 +207,11 @@ class _Hazards:
         sampling = weights**2 @ self.variances
         sampling = np.clip(sampling, value * smallest, value * largest)
         margins = _find_gamma_margins(value, sampling, largest, level)
-        terms = (weights @ self.slopes) ** 2 * self.noise
-        noise = terms.sum(axis=1)
-        noise_margin = _find_noise_margin(noise, (terms**2).sum(axis=1), level)
+        noise, cumulant = find_noise(weights @ self.slopes, self.noise)
+        noise_margin = find_quantile(noise, cumulant, level) * np.sqrt(noise)
         error = np.sqrt(sampling + noise)
         slack = np.maximum(slack, 0)
-        factor = _find_slack_factor(slack.sum(axis=0), error, level)
+        factor = find_slack_factor(slack.sum(axis=0), error, level)
         return error, slack + factor * np.hypot(margins, noise_margin)
 
 
@@ -272,9 +272,10 @@ def _estimate_group(
         mean[:, :n] = _estimate_means(hazards, cumulative, starts[: n + 1], level)
         mean[2, n:] = mean[2, n - 1]
         mean[3, n:] = mean[3, n - 1] + (times[n:] - times[n - 1]) * curve[3, n - 1]
-    at_risk, noise = _sum_later(counts.sum(axis=1)), _sum_later(variances.sum(axis=1))
-    squares = _sum_later((variances**2).sum(axis=1))
-    margin = _find_noise_margin(noise, squares, level)
+    at_risk = _sum_later(counts.sum(axis=1))
+    later = np.repeat(np.triu(np.ones((len(starts), len(starts)))), 2, axis=1)
+    noise, cumulant = find_noise(later, variances.ravel())
+    margin = find_quantile(noise, cumulant, level) * np.sqrt(noise)
     if (counts == np.rint(counts)).all():
         # The true numbers are whole, and little noise is mostly 0.
         margin = np.ceil(margin)
@@ -343,30 +344,3 @@ def _find_gamma_margins(
     more, spread = value + largest, variance + largest**2
     upper = spread / more * gammaincinv(more**2 / spread, 1 - tail)
     return np.stack([value - np.where(value > 0, lower, 0), upper - value])
-
-
-def _find_noise_margin(variance: Floats, squares: Floats, level: float) -> Floats:
-    """Return the margin of error of sums of Laplace noise, by the sums of variances and of squared variances."""
-    z = NORMAL.quantile(level)
-    is_noisy = variance > 0
-    share = np.where(is_noisy, squares, 0) / np.where(is_noisy, variance, 1) ** 2
-    # Cornish-Fisher expansion for Laplace noise, whose excess kurtosis is 3. Gaussian noise
-    # has shorter tails.
-    margin: Floats = z + 3 * share * (z**3 - 3 * z) / 24
-    return margin * np.sqrt(variance)
-
-
-def _find_slack_factor(slack: Floats, error: Floats, level: float) -> Floats:
-    """Return the ratio to the normal quantile of the quantile that covers an unknown number in a range.
-
-    The range has the length `slack`, and the ends have the standard error `error` (Imbens and Manski 2004).
-    """
-    length = slack / np.maximum(error, np.finfo(float).tiny)
-    low, high = NORMAL.quantile(2 * level - 1), NORMAL.quantile(level)
-    lower, upper = np.full(length.shape, low), np.full(length.shape, high)
-    for _ in range(30):  # bisection, to 1e-10
-        middle = (lower + upper) / 2
-        is_covered = ndtr(middle + length) - ndtr(-middle) >= level
-        upper = np.where(is_covered, middle, upper)
-        lower = np.where(is_covered, lower, middle)
-    return upper / high
