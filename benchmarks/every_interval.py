@@ -594,6 +594,35 @@ def measure_hazards(
         yield Found(level, table[ENDS], slopes)
 
 
+def measure_standardized(
+    rng: Any, n: int, epsilon: float, seed: int, method: str, share: float, base: float
+) -> Iterator[Found]:
+    """Measure standardized rates of a treatment that old people get more often, for the population."""
+    from skdp.metrics import standardize_from_counts
+
+    ages, part = np.arange(4), np.array([0.4, 0.3, 0.2, 0.1])
+    chances = 1 / (1 + np.exp(-base - 0.4 * ages[:, np.newaxis] - 0.6 * np.arange(2)))
+    rows = pd.DataFrame({"age": rng.choice(ages, n, p=part)})
+    rows["drug"] = rng.random(n) < share + 0.1 * rows["age"]
+    rows["ill"] = rng.random(n) < chances[rows["age"], rows["drug"] * 1]
+    domain = {"age": [*range(4)], "drug": [False, True], "ill": [False, True]}
+    counts = count_rows(rows, domain, epsilon, seed, "laplace").to_frame()
+    if method == "mantel_haenszel":
+        # The groups have one odds ratio.
+        terms, truth = ["odds ratio: True v False"], [np.exp(0.6)]
+    else:
+        low, high = part @ chances
+        odds = high / (1 - high) / (low / (1 - low))
+        names = ["rate difference", "rate ratio", "odds ratio"]
+        terms = ["rate: False", "rate: True", *(f"{x}: True v False" for x in names)]
+        truth = [low, high, high - low, high / low, odds]
+    for level in LEVELS:
+        table = standardize_from_counts(
+            counts, "ill", "drug", "age", method=method, confidence_level=level
+        ).set_index("term")
+        yield Found(level, table.loc[terms, ENDS], truth)
+
+
 METRICS = ["selection_rate", "true_positive_rate", "statistical_parity_difference"]
 
 
@@ -992,6 +1021,16 @@ RELEASES = {
             ],
             (1_000, {"model": "poisson", "share": 0.1, "base": -0.5}),
             (1_000, {"model": "linear", "share": 0.1, "base": 1}),
+        ],
+        (0.3, 1.0, 3.0),
+    ),
+    "rates from counts": Release(
+        ("standardize_from_counts",),
+        measure_standardized,
+        [
+            (n, {"method": method, "share": share, "base": base})
+            for method in ("strata", "mantel_haenszel", "model")
+            for n, share, base in [(500, 0.3, -1), (3_000, 0.05, -1), (3_000, 0.3, -4)]
         ],
         (0.3, 1.0, 3.0),
     ),

@@ -37,6 +37,7 @@ from skdp.metrics._table_errors import (
 )
 from skdp.metrics.counts._hazards import hazards_from_counts
 from skdp.metrics.counts._regression import regression_from_counts
+from skdp.metrics.counts._standardized import standardize_from_counts
 
 __all__ = [
     "count_error",
@@ -56,6 +57,7 @@ __all__ = [
     "regression_from_counts",
     "score_bins",
     "scores_from_counts",
+    "standardize_from_counts",
     "survival_from_counts",
     "to_aif360",
     "train_on_synthetic",
