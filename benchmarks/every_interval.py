@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from _tasks import Task, list_seeds
-from scipy.stats import norm
+from scipy.stats import gamma, norm
 
 LEVELS = 0.95, 0.99
 N_DRAWS = 25
@@ -623,6 +623,80 @@ def measure_standardized(
         yield Found(level, table.loc[terms, ENDS], truth)
 
 
+def measure_curves(
+    rng: Any, n: int, epsilon: float, seed: int, effect: float
+) -> Iterator[Found]:
+    """Measure differences of restricted means; without an effect, the log-rank test covers if it does not reject."""
+    from skdp import Interval
+    from skdp.metrics import compare_survival_from_counts
+
+    rows = pd.DataFrame({"drug": rng.random(n) < 0.5})
+    hazard = np.where(rows["drug"], np.exp(-effect), 1.0) / 20
+    death, seen = rng.exponential(1 / hazard), rng.uniform(6, 60, n)
+    rows["months"], rows["died"] = np.minimum(death, seen), death <= seen
+    domain = {"drug": [False, True], "died": [False, True]}
+    domain["months"] = Interval([*range(0, 37, 3), 1_200], real=True)
+    counts = count_rows(rows, domain, epsilon, seed, "laplace").to_frame()
+    rates = np.exp([0.0, -effect]) / 20
+    low, high = (1 - np.exp(-24 * rates)) / rates
+    for level in LEVELS:
+        table = compare_survival_from_counts(
+            counts, "months", "died", "drug", until=24, confidence_level=level
+        )
+        difference = table.loc[1:, ENDS].to_numpy()
+        if effect:
+            yield Found(level, difference, [high - low])
+            continue
+        p_value = table.loc[0, "p_value"]
+        test = [-1, p_value - (1 - level)]
+        yield Found(level, np.vstack([test, difference]), [0, 0])
+
+
+def measure_ranks(
+    rng: Any, n: int, epsilon: float, seed: int, n_groups: int, base: float
+) -> Iterator[Found]:
+    """Measure rates of groups of uneven sizes and their ranks together: an interval covers if all do."""
+    from skdp.metrics import rank_from_counts
+
+    part = 0.7 ** np.arange(n_groups)
+    chances = base + 0.4 * np.arange(n_groups) / n_groups
+    rows = pd.DataFrame({"g": rng.choice(n_groups, n, p=part / part.sum())})
+    rows["y"] = rng.random(n) < chances[rows["g"]]
+    domain = {"g": [*range(n_groups)], "y": [False, True]}
+    counts = count_rows(rows, domain, epsilon, seed, "laplace").to_frame()
+    for level in LEVELS:
+        table = rank_from_counts(counts, "g", "y", confidence_level=level)
+        truth = chances, np.arange(n_groups, 0, -1)
+        for names, true in zip(
+            (ENDS, ["rank_lower", "rank_upper"]), truth, strict=True
+        ):
+            low, high = table[names].to_numpy(float).T
+            is_inside = np.isnan(low) | ((low <= true) & (true <= high))
+            yield Found(level, [[-1, 1 if is_inside.all() else -1]], [0])
+
+
+def measure_quantiles(
+    rng: Any, n: int, epsilon: float, seed: int, share: float
+) -> Iterator[Found]:
+    """Measure the quantiles of a large and a small group together: an interval covers if all do."""
+    from skdp import Interval
+    from skdp.metrics import quantiles_from_counts
+
+    rows = pd.DataFrame({"g": np.where(rng.random(n) < share, "b", "a")})
+    rows["x"] = rng.gamma(2, 10, n).clip(0, 100)
+    domain = {"g": ["a", "b"], "x": Interval(0, 100, bins=25, real=True)}
+    counts = count_rows(rows, domain, epsilon, seed, "laplace").to_frame()
+    chances = [0.1, 0.5, 0.9]
+    truth = np.tile(gamma.ppf(chances, 2, scale=10), 2)
+    for level in LEVELS:
+        table = quantiles_from_counts(
+            counts, "x", "g", probabilities=chances, confidence_level=level
+        )
+        low, high = table[ENDS].to_numpy(float).T
+        is_inside = (low <= truth) & (truth <= high)
+        yield Found(level, [[-1, 1 if is_inside.all() else -1]], [0])
+
+
 METRICS = ["selection_rate", "true_positive_rate", "statistical_parity_difference"]
 
 
@@ -1032,6 +1106,27 @@ RELEASES = {
             for method in ("strata", "mantel_haenszel", "model")
             for n, share, base in [(500, 0.3, -1), (3_000, 0.05, -1), (3_000, 0.3, -4)]
         ],
+        (0.3, 1.0, 3.0),
+    ),
+    "curves from counts": Release(
+        ("compare_survival_from_counts",),
+        measure_curves,
+        [(500, {"effect": 0.0}), (3_000, {"effect": 0.0}), (3_000, {"effect": 0.5})],
+        (0.3, 1.0, 3.0),
+    ),
+    "ranks from counts": Release(
+        ("rank_from_counts",),
+        measure_ranks,
+        [
+            (n, {"n_groups": n_groups, "base": base})
+            for n, n_groups, base in [(500, 4, 0.3), (5_000, 10, 0.02)]
+        ],
+        (0.3, 1.0, 3.0),
+    ),
+    "quantiles from counts": Release(
+        ("quantiles_from_counts",),
+        measure_quantiles,
+        [(300, {"share": 0.3}), (3_000, {"share": 0.03})],
         (0.3, 1.0, 3.0),
     ),
     "hazards from counts": Release(

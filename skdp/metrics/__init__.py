@@ -36,10 +36,13 @@ from skdp.metrics._table_errors import (
     train_on_synthetic,
 )
 from skdp.metrics.counts._hazards import hazards_from_counts
+from skdp.metrics.counts._ranks import quantiles_from_counts, rank_from_counts
 from skdp.metrics.counts._regression import regression_from_counts
 from skdp.metrics.counts._standardized import standardize_from_counts
+from skdp.metrics.counts._survival_tests import compare_survival_from_counts
 
 __all__ = [
+    "compare_survival_from_counts",
     "count_error",
     "debiased_fairness",
     "fairness_from_counts",
@@ -53,7 +56,9 @@ __all__ = [
     "private_parity",
     "private_reweighing",
     "private_threshold_optimizer",
+    "quantiles_from_counts",
     "range_query_error",
+    "rank_from_counts",
     "regression_from_counts",
     "score_bins",
     "scores_from_counts",

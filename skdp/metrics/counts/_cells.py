@@ -74,6 +74,11 @@ class Cells:
         """Return the numbers of a column: its values, or the starts of its bins."""
         return self._read_bins(name, parameter)[:, 0]
 
+    def read_edges(self, name: ColumnName, parameter: str) -> Floats:
+        """Return the edges of the bins of a column, (n_values, 2); numbers are bins without a width."""
+        low, middle = self._read_bins(name, parameter).T
+        return np.column_stack([low, 2 * middle - low])
+
     def _read_bins(self, name: ColumnName, parameter: str) -> Floats:
         return read_bins(pd.Series(self.levels[name], dtype=object), parameter)
 

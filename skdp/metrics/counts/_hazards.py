@@ -117,7 +117,7 @@ def hazards_from_counts(
     check_choice("ties", ties, get_args(Ties))
     level = check_confidence_level(confidence_level)
     parsed, columns, numbers = read_terms(terms, numeric)
-    cells = read_times(counts, time, event, columns, design_effect)
+    cells = read_times(counts, time, event, {"terms": columns}, design_effect)
     cells = read_reference(cells, reference)
 
     def make(part: Cells) -> tuple[Equations | None, list[str]]:
@@ -134,11 +134,11 @@ def read_times(
     counts: TableLike,
     time: ColumnName,
     event: ColumnName,
-    columns: list[Any],
+    columns: dict[str, list[Any]],
     design_effect: float | None,
 ) -> Cells:
-    """Read counts by columns, times in ascending order, and events 0 and 1."""
-    names = {"terms": columns, "time": [time], "event": [event]}
+    """Read counts by the columns of parameters, times in ascending order, and events 0 and 1."""
+    names = {**columns, "time": [time], "event": [event]}
     cells = read_cells(counts, names, design_effect)
     starts = cells.read_starts(time, "time")
     if len(starts) < 2 or starts.min() < 0:
