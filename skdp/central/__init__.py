@@ -15,6 +15,7 @@ from skdp.central._linear_model import DPLinearRegression, DPRidge
 from skdp.central._logistic_regression import DPLogisticRegression
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA
+from skdp.central._ranges import count_std as count_std
 from skdp.central._ranges import find_range as find_range
 from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
 from skdp.central.groups._comparisons import compare_groups

@@ -5,6 +5,7 @@ from skdp.evaluation._attacks import (
     membership_inference,
 )
 from skdp.evaluation._audit import audit_epsilon
+from skdp.evaluation._effect_display import EffectDisplay
 from skdp.evaluation._fairness_study import fairness_study
 from skdp.evaluation._planning import plan_epsilon, plan_rows
 from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
@@ -19,6 +20,7 @@ from skdp.evaluation.displays import (
 
 __all__ = [
     "CountEstimateDisplay",
+    "EffectDisplay",
     "FairnessDisplay",
     "PrivacyCurveDisplay",
     "ShapeDisplay",

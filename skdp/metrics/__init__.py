@@ -36,6 +36,7 @@ from skdp.metrics._table_errors import (
     train_on_synthetic,
 )
 from skdp.metrics.counts._hazards import hazards_from_counts
+from skdp.metrics.counts._plan import plan_counts
 from skdp.metrics.counts._ranks import quantiles_from_counts, rank_from_counts
 from skdp.metrics.counts._regression import regression_from_counts
 from skdp.metrics.counts._standardized import standardize_from_counts
@@ -53,6 +54,7 @@ __all__ = [
     "joint_distribution",
     "link_errors",
     "marginal_errors",
+    "plan_counts",
     "private_parity",
     "private_reweighing",
     "private_threshold_optimizer",

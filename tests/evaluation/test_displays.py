@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import DPAdditiveRegressor, DPLogisticRegression, evaluation
 from skdp.evaluation import (
     CountEstimateDisplay,
+    EffectDisplay,
     FairnessDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
@@ -48,6 +49,10 @@ TIMES = pd.DataFrame(
     [(t, e, arm, 40 - 5 * t, 1.0) for t in range(8) for e in (0, 1) for arm in "ab"],
     columns=["t", "e", "arm", "count", "std_error"],
 )
+EFFECTS = pd.DataFrame(
+    [("a v b", 0.5, 0.2, 0.9), ("c v b", np.nan, np.nan, np.nan), ("x", -1.0, -2.0, 0.1)],
+    columns=["term", "estimate", "lower", "upper"],
+)
 CURVES = survival_from_counts(TIMES, "t", "e", group="arm")
 X = pd.DataFrame({"age": RNG.uniform(0, 90, 900), "job": RNG.choice(["clerk", "nurse"], 900)})
 DECLARED = {"bounds": {"age": (0, 90)}, "categories": {"job": ["clerk", "nurse", None]}, "random_state": 0}
@@ -68,6 +73,7 @@ MAKERS = {
     "PrivacyCurveDisplay": lambda **ax: PrivacyCurveDisplay.from_curve(CURVE[CURVE["metric"] == "m"], **ax),
     "FairnessDisplay": lambda **ax: FairnessDisplay.from_reports({"one": REPORT.query("metric == 'selection_rate'")}),
     "ShapeDisplay": lambda **ax: ShapeDisplay.from_estimator(clone(UNFITTED).fit(X, NUMBER), ["age"], **ax),
+    "EffectDisplay": lambda **ax: EffectDisplay.from_estimates(EFFECTS, **ax),
     "SurvivalDisplay": lambda **ax: SurvivalDisplay.from_estimates(CURVES, **ax),
 }
 
@@ -371,3 +377,22 @@ class TestSurvival:
     def test_table_without_curves_is_rejected(self):
         with pytest.raises(ValueError, match="`estimates` must be a table of survival_from_counts"):
             SurvivalDisplay(CURVES.query("metric == 'restricted_mean'"))
+
+
+class TestEffects:
+    @pytest.mark.parametrize("exponentiate", [False, True])
+    def test_dots_and_lines_are_the_numbers_of_the_table(self, exponentiate):
+        (axes,) = EffectDisplay.from_estimates(EFFECTS, exponentiate=exponentiate).ax_
+        numbers = EFFECTS.iloc[[0, 2], 1:].to_numpy()
+        value, *ends = (np.exp(numbers) if exponentiate else numbers).T
+        null, dots = axes.lines
+        assert null.get_xdata() == [exponentiate] * 2
+        assert dots.get_xdata().tolist() == value.tolist()
+        assert [line[:, 0].tolist() for line in axes.collections[0].get_segments()] == np.transpose(ends).tolist()
+        assert texts(axes.get_yticklabels()) == ["a v b", "c v b (no interval)", "x"]
+        assert axes.get_xscale() == ("log" if exponentiate else "linear")
+        plt.close("all")
+
+    def test_table_without_rows_is_rejected(self):
+        with pytest.raises(ValueError, match="`estimates` must have at least one row, got none"):
+            EffectDisplay(EFFECTS.iloc[:0])
