@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from skdp import DPGroupBy, DPHistogram, RandomizedResponseEncoder
 from skdp.metrics import joint_distribution, regression_from_counts
@@ -116,6 +116,29 @@ def test_counts_of_all_tables_are_read():
 
 
 # --- intervals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.95, 0.99])
+def test_endpoints_of_a_difference_of_means_are_the_limits_of_the_score_test(level):
+    numbers, std_error = np.array([[30, 20, 10], [5, 4, 9]]), 0.7
+    counts = make_counts(numbers, std_error, a=[0, 1], y=[0, 1, 5])
+    options = {"model": "linear", "numeric": None, "design_effect": None, "confidence_level": level}
+    row = estimate(counts, terms=["a"], **options).iloc[1]
+    sizes, y = numbers.sum(axis=1), np.array([0, 1, 5])
+    # The score for a difference of means that is larger by an error, and its derivatives by the counts.
+    weights = np.array([-sizes[1], sizes[0]]) / sizes.sum()
+
+    def find_slopes(error):
+        means = numbers @ y / sizes + error * weights
+        return weights[:, np.newaxis] * (y - means[:, np.newaxis])
+
+    quantiles = []
+    for end in (row["lower"], row["upper"]):
+        slopes = find_slopes(end - row["estimate"])
+        quantiles.append(abs((slopes * numbers).sum()) / std_error / np.sqrt((slopes**2).sum()))
+    slopes, z = find_slopes(0), norm.ppf((1 + level) / 2)
+    kurtosis = (3 + 1 / std_error**2) * (slopes**4).sum() / (slopes**2).sum() ** 2
+    np.testing.assert_allclose(quantiles, z + kurtosis * (z**3 - 3 * z) / 24)
 
 
 @pytest.mark.parametrize(("level", "epsilon"), [(0.95, 0.7), (0.99, 3.0)])

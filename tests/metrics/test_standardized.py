@@ -84,6 +84,13 @@ def test_error_of_noise_adds_squared_derivatives(method):
     np.testing.assert_allclose(errors, 0.1 * np.sqrt((np.array(slopes) ** 2).sum(axis=0)), rtol=2e-3)
 
 
+@pytest.mark.parametrize("method", ["strata", "mantel_haenszel", "model"])
+def test_interval_of_many_rows_has_the_width_of_its_standard_error(method):
+    many = COUNTS.assign(count=COUNTS["count"] * 100, std_error=20.0)
+    row = estimate(many, method=method).set_index("term").loc["rate difference: yes v no"]
+    assert (row["upper"] - row["lower"]) / row["std_error"] == pytest.approx(2 * 1.96, rel=0.03)
+
+
 def test_reference_is_compared_with_all_groups():
     counts = make_counts(np.arange(20, 32), drug=[*"abc"], age=[1, 2], ill=[0, 1])
     terms = estimate(counts, reference={"drug": "b", "ill": 1})["term"]

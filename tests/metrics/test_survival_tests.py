@@ -47,6 +47,13 @@ def test_size_of_the_test_is_at_most_the_level(epsilon):
     assert strong["p_value"].iloc[0] < 0.01
 
 
+def test_variance_of_the_statistic_contains_the_noise():
+    counts = draw(np.random.default_rng(0), effect=0.5)
+    first, *noisy = (1 / compare(counts.assign(std_error=error))["estimate"].iloc[0] for error in (0, 1, 2))
+    assert noisy[0] > 1.02 * first
+    assert noisy[1] - first == pytest.approx(4 * (noisy[0] - first))
+
+
 def test_difference_of_restricted_means_subtracts_the_means():
     counts = add_noise(draw(np.random.default_rng(0), effect=0.7), 2.0, np.random.default_rng(1))
     means = survival_from_counts(counts, "t", "e", group="g").query("metric == 'restricted_mean' and time == 24")
