@@ -2,8 +2,7 @@
 
 Metrics: "AUC" is the area under the ROC curve. "unexplained" is the mean squared error on
 test rows divided by their variance (1 - R2). "explained" is the variance that the components
-explain, divided by the variance that the best components explain. "missed" is the
-proportion of the k best columns that are not selected. Each seed uses another split.
+explain, divided by the variance that the best components explain. Each seed uses another split.
 "coverage" is the proportion of 95 % intervals of coefficients that contain the coefficient
 of the population; each seed draws 50 tables. "error" of coefficients is the root mean squared
 error of slopes, in standard deviations of the columns, divided by the error of least squares
@@ -51,7 +50,6 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
-from sklearn.feature_selection import f_classif
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, train_test_split
@@ -348,24 +346,23 @@ def score_numbers(table: ModelTable, result: Prediction) -> dict[str, float]:
     return {"unexplained": np.mean((predicted - target) ** 2) / np.var(target)}
 
 
-# Components and selected columns
+# Components
 
 
 @dataclass(frozen=True, eq=False)
 class WideTable:
-    """Numeric columns, their bounds, and a number of components or columns to find."""
+    """Numeric columns, their bounds, and a number of components to find."""
 
     columns: Numbers
     bounds: Numbers
     k: int
-    target: NDArray[np.int64] | None = None
 
 
 def digits() -> WideTable:
-    """Return digits: 64 pixels and ten classes."""
+    """Return digits: 64 pixels."""
     loaded = load_digits()
     bounds = np.tile([0.0, 16.0], (64, 1))
-    return WideTable(loaded.data, bounds, 5, loaded.target)
+    return WideTable(loaded.data, bounds, 5)
 
 
 def factors(n: int = 20_000) -> WideTable:
@@ -387,18 +384,9 @@ def skewed_factors(n: int = 5_000) -> WideTable:
 
 
 def patients() -> WideTable:
-    """Return breast cancer: 30 columns and two classes."""
+    """Return breast cancer: 30 columns."""
     loaded = load_breast_cancer()
-    return WideTable(loaded.data, bound_by_powers(loaded.data), 3, loaded.target)
-
-
-def shifted(n: int = 20_000) -> WideTable:
-    """Draw 100 normal columns, of which 20 differ between two classes."""
-    rng = np.random.default_rng(3)
-    target = rng.integers(0, 2, n)
-    shifts = np.append(np.linspace(0.3, 0.03, 20), np.zeros(80))
-    columns = (rng.normal(size=(n, 100)) + np.outer(target, shifts)).clip(-6, 6)
-    return WideTable(columns, np.tile([-6.0, 6.0], (100, 1)), 10, target)
+    return WideTable(loaded.data, bound_by_powers(loaded.data), 3)
 
 
 def component_tables(quick: bool) -> dict[str, Callable[[], WideTable]]:
@@ -406,12 +394,6 @@ def component_tables(quick: bool) -> dict[str, Callable[[], WideTable]]:
         return {"skewed factors": skewed_factors}
     names = "digits", "factors", "skewed factors", "breast cancer"
     return dict(zip(names, (digits, factors, skewed_factors, patients), strict=True))
-
-
-def selection_tables(quick: bool) -> dict[str, Callable[[], WideTable]]:
-    if quick:
-        return {"shifted": partial(shifted, N_QUICK_ROWS)}
-    return {"shifted": shifted, "digits": digits, "breast cancer": patients}
 
 
 def fit_components(
@@ -430,32 +412,6 @@ def score_components(table: WideTable, components: Numbers) -> dict[str, float]:
     covariance = np.cov(table.columns, rowvar=False)
     best = np.linalg.eigvalsh(covariance)[-len(components) :].sum()
     return {"explained": np.trace(components @ covariance @ components.T) / best}
-
-
-def select_columns(
-    table: WideTable, epsilon: float, seed: int
-) -> list[NDArray[np.int64]]:
-    """Select columns by private choices, several times."""
-    from skdp import DPSelectKBest
-
-    classes = range(int(table.target.max()) + 1)
-    options: dict[str, Any] = {"classes": classes, "bounds": table.bounds}
-    chosen = []
-    for one in list_seeds(seed):
-        options |= {"delta": DELTA, "random_state": one}
-        selector = DPSelectKBest(k=table.k, epsilon=epsilon, **options)
-        selector.fit(table.columns, table.target)
-        chosen.append(selector.get_support(indices=True))
-    return chosen
-
-
-def score_selection(
-    table: WideTable, chosen: list[NDArray[np.int64]]
-) -> dict[str, float]:
-    """Compute the proportion of the k columns with the largest F statistics that are not selected."""
-    statistics = np.nan_to_num(f_classif(table.columns, table.target)[0])
-    best = np.argsort(-statistics)[: table.k]
-    return {"missed": float(np.mean([1 - np.isin(best, one).mean() for one in chosen]))}
 
 
 # Intervals of coefficients
@@ -753,13 +709,6 @@ TASKS = {
         component_tables,
         {"DPPCA": fit_components, "DPPCA, pure": partial(fit_components, delta=0.0)},
         score_components,
-        epsilons=PRIVATE_EPSILONS,
-        n_seeds=6,
-    ),
-    "selection": Task(
-        selection_tables,
-        {"DPSelectKBest": select_columns},
-        score_selection,
         epsilons=PRIVATE_EPSILONS,
         n_seeds=6,
     ),

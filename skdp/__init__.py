@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from skdp.central import DPQuantileTransformer as DPQuantileTransformer
     from skdp.central import DPRidge as DPRidge
     from skdp.central import DPRobustScaler as DPRobustScaler
-    from skdp.central import DPSelectKBest as DPSelectKBest
     from skdp.central import DPSimpleImputer as DPSimpleImputer
     from skdp.central import DPStandardScaler as DPStandardScaler
     from skdp.central import DPTargetEncoder as DPTargetEncoder
@@ -103,7 +102,6 @@ _MODULES = {
     "DPQuantileTransformer": "skdp.central",
     "DPRidge": "skdp.central",
     "DPRobustScaler": "skdp.central",
-    "DPSelectKBest": "skdp.central",
     "DPSimpleImputer": "skdp.central",
     "DPStandardScaler": "skdp.central",
     "DPTargetEncoder": "skdp.central",
@@ -143,6 +141,11 @@ _MODULES = {
     "synthetic_inference": "skdp.synthesis",
 }
 
+# Names of earlier versions, and what to do instead.
+_REMOVED = {
+    "DPSelectKBest": "Use a model without a selection, such as DPAdditiveClassifier.",
+}
+
 # The public packages, so that ``import skdp`` is enough for ``skdp.local``.
 _PACKAGES = (
     "central",
@@ -169,7 +172,10 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"skdp.{name}")
     if name not in _MODULES:
-        raise AttributeError(f"module 'skdp' has no attribute {name!r}", name=name)
+        remedy = f". {_REMOVED[name]}" if name in _REMOVED else ""
+        raise AttributeError(
+            f"module 'skdp' has no attribute {name!r}{remedy}", name=name
+        )
     value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value

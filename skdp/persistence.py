@@ -389,7 +389,11 @@ class _Reader:
             return _SAVED_TYPES[name][2](state)
         saved_class = _find_public_class(name)
         if saved_class is None:
-            raise ValueError(f"The file contains an unknown type {name[:50]!r}.")
+            remedy = _import_skdp()._REMOVED.get(name)
+            more = f" It was removed: load it with skdp 0.5.0. {remedy}"
+            raise ValueError(
+                f"The file contains an unknown type {name[:50]!r}.{more if remedy else ''}"
+            )
         if hasattr(saved_class, "arguments"):
             return saved_class(**state)
         return _load_estimator(saved_class, state)
@@ -399,10 +403,15 @@ class _Reader:
 _READER: ContextVar[_Reader | None] = ContextVar("reader", default=None)
 
 
+def _import_skdp() -> Any:
+    """Return the package, whose public names are in files."""
+    return import_module("skdp")
+
+
 def _find_public_class(name: str) -> Any:
     """Return the public class of skdp that is saved by its name, an estimator or a design; None if there is none."""
     # Only public names are looked up, so a file cannot import other modules.
-    skdp = import_module("skdp")
+    skdp = _import_skdp()
     if name not in skdp.__all__:
         return None
     public = getattr(skdp, name)

@@ -60,10 +60,6 @@ OUTPUT_CHECKS = [
 
 
 def fit(estimator, X):
-    if (
-        is_classifier(estimator)
-        or is_regressor(estimator)
-        or isinstance(estimator, skdp.DPSelectKBest | skdp.DPTargetEncoder)
-    ):
+    if is_classifier(estimator) or is_regressor(estimator) or isinstance(estimator, skdp.DPTargetEncoder):
         return estimator.fit(X, np.arange(len(X)) % 2)
     return estimator.fit_resample(X) if hasattr(estimator, "fit_resample") else estimator.fit(X)

@@ -270,7 +270,7 @@ def test_marked_tables_of_pages_are_the_newest_rows(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     extension = load_extension()
     pages = extension.list_marked_pages()
-    assert len(pages) >= 2
+    assert pages
     for page in pages:
         text = page.read_text(encoding="utf-8")
         marked = extension.MARKED.findall(text)

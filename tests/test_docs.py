@@ -33,7 +33,7 @@ SLOW_PAGES = (
 
 SLOW_JOBS = (
     *("credit_model", "fairness_study", "five_million_rows", "patients_and_visits", "private_columns"),
-    "whole_pipeline",
+    "private_model",
 )
 
 

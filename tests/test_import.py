@@ -4,6 +4,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import skdp
 
 # One process for all tests, because starting one takes seconds: it prints the modules after each import.
@@ -59,6 +61,12 @@ def test_names_for_type_checkers_equal_the_names_at_run_time():
     for name in packages:
         assert getattr(skdp, name) is import_module(f"skdp.{name}")
         assert getattr(skdp, name).__all__  # a package without public names is internal
+
+
+def test_error_of_a_removed_name_states_a_remedy():
+    assert not {*skdp._REMOVED} & {*dir(skdp)}
+    with pytest.raises(AttributeError, match=r"no attribute 'DPSelectKBest'\. Use a model without a selection"):
+        _ = skdp.DPSelectKBest
 
 
 def test_each_name_is_public_in_its_package():

@@ -372,7 +372,6 @@ SUBJECTS: list[tuple[BaseEstimator, list[str]]] = [
     ),
     (skdp.DPPCA(n_components=1, bounds=BOUNDS), NUMBERS),
     (skdp.DPPCA(MU, bounds=BOUNDS), NUMBERS),
-    (skdp.DPSelectKBest(k=1, bounds=BOUNDS, classes=[0, 1]), [*NUMBERS, "ill"]),
     (skdp.DPRidge(bounds=BOUNDS, target_bounds=(0, 1)), [*NUMBERS, "ill"]),
     (
         skdp.DPLinearRegression(5.0, delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)),

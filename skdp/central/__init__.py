@@ -31,7 +31,6 @@ from skdp.central.preprocessing._scalers import (
     DPRobustScaler,
     DPStandardScaler,
 )
-from skdp.central.preprocessing._selectors import DPSelectKBest
 from skdp.central.preprocessing._simple_imputer import DPSimpleImputer
 
 __all__ = [
@@ -51,7 +50,6 @@ __all__ = [
     "DPQuantileTransformer",
     "DPRidge",
     "DPRobustScaler",
-    "DPSelectKBest",
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",

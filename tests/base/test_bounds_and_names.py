@@ -11,7 +11,6 @@ from skdp import (
     DPHistogram,
     DPLinearRegression,
     DPLinkedSynthesizer,
-    DPSelectKBest,
     Interval,
     NumericPerturber,
     RandomizedResponseEncoder,
@@ -28,7 +27,7 @@ def test_bounds_are_found_by_name():
     assert perturber.bounds_.tolist() == [[0, 100], [0, 80]]
 
 
-@pytest.mark.parametrize("model", [DPLinearRegression, DPAdditiveRegressor, DPSelectKBest])
+@pytest.mark.parametrize("model", [DPLinearRegression, DPAdditiveRegressor])
 @pytest.mark.parametrize(
     ("declared", "message"),
     [

@@ -28,7 +28,6 @@ OTHERS = {
     "DPMinMaxScaler": (BOUNDS | {"quantile_range": (10, 90)}, NUMBERS),  # quantiles, which are charged
     "DPQuantileTransformer": (BOUNDS | {"n_quantiles": 9}, NUMBERS),
     "DPRidge": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
-    "DPSelectKBest": (BOUNDS | {"k": 1, "classes": [0, 1]}, NUMBERS),
     "DPTargetEncoder": (BOUNDS | {"categories": VALUES}, WORDS),
 }
 EVERY = {

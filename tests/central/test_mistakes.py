@@ -123,7 +123,7 @@ def test_names_of_a_column_transformer_are_explained():
         ),
         *(
             (name, {"classes": [0, 2]}, "values that `classes` does not declare")
-            for name in ("DPGaussianNB", "DPSelectKBest")
+            for name in ("DPGaussianNB", "DPLogisticRegression")
         ),
         *(
             (
@@ -131,7 +131,7 @@ def test_names_of_a_column_transformer_are_explained():
                 {"classes": [date(2020, 1, 1), date(2021, 1, 1)]},
                 "target are declared by `classes`",
             )
-            for name in ("DPGaussianNB", "DPLogisticRegression", "DPSelectKBest")
+            for name in ("DPGaussianNB", "DPLogisticRegression")
         ),
         ("DPLogisticRegression", {"classes": [0, 1, None]}, "`classes` must not contain missing values"),
         ("DPRidge", {"target_bounds": 3}, "`target_bounds` of column 'y' must be a pair"),
@@ -144,9 +144,6 @@ def test_names_of_a_column_transformer_are_explained():
         ),
         ("DPRidge", {"alpha": -1}, "`alpha` must be a finite number >= 0, got -1"),
         ("DPRidge", {"epsilon": RHO, "delta": 1e-6}, "`delta` must be 0"),
-        ("DPSelectKBest", {"classes": None}, "`classes` or `target_bounds` must be given, got neither"),
-        ("DPSelectKBest", {"target_bounds": (0, 2)}, "one of `classes` and `target_bounds`"),
-        ("DPSelectKBest", {"k": 0}, "`k` must be"),
         *(("DPPCA", {"n_components": x}, "n_components") for x in (3, 0, 1.5, "mle")),
     ],
 )
@@ -154,7 +151,7 @@ def test_parameters_are_checked(name, parameters, match):
     refuse(name, whole(name), match, **parameters)
 
 
-@pytest.mark.parametrize("name", ["DPRidge", "DPPCA", "DPSelectKBest", "DPGaussianNB"])
+@pytest.mark.parametrize("name", ["DPRidge", "DPPCA", "DPGaussianNB"])
 def test_missing_value_may_be_an_error(name):
     for hole in (math.nan, math.inf):
         table = whole(name).assign(b=NUMBERS["b"].where(np.arange(60) != 7, hole))

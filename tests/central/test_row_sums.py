@@ -17,7 +17,6 @@ from skdp import (
     DPLogisticRegression,
     DPMean,
     DPRidge,
-    DPSelectKBest,
     DPStandardScaler,
 )
 from skdp.privacy import Mu
@@ -32,7 +31,7 @@ pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}:UserWarning") for text 
 @pytest.fixture(autouse=True)
 def declared_limits(monkeypatch):
     """`test_limits.py` replays the search of limits, whose number of draws depends on its choices."""
-    for model in (DPPCA, DPSelectKBest, DPLinearRegression, DPRidge, DPLogisticRegression):
+    for model in (DPPCA, DPLinearRegression, DPRidge, DPLogisticRegression):
         monkeypatch.setattr(model, "_finds_limits_within", False)
     # An eighth of the budget for second derivatives with few rows, too.
     monkeypatch.setattr("skdp.central._logistic_regression.MIN_INFORMATION_ROWS", 0)
@@ -88,7 +87,7 @@ FEW_ROWS = [*AXES, 1 / 64, *GRADIENTS * 7 / 32, 1 / 64, 1 / 2, 1 / 32]
 EARLY = [*AXES, 1 / 64, *np.insert(GRADIENTS * 19 / 32, [1, 2], 1 / 128), 1 / 64, 7 / 64, 1 / 32]
 EARLY_THREE = [*AXES, 1 / 64, *np.insert(FURTHER * 97 / 128, 1, 1 / 128)]
 # An epoch has one draw for all columns.
-SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 300] * 12]
+ROUNDS = [1 / 100, 3 / 20, *[21 / 300] * 12]
 USED = [*[0.55] * 7, *[0.2] * 8]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
@@ -100,9 +99,6 @@ MODELS = {
     "logistic, three classes": (DPLogisticRegression(MU, **BOUNDS, **THREE), "three", EARLY_THREE, 0.05),
     "components": (DPPCA(epsilon=MU, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
     "components, epsilon": (DPPCA(epsilon=EPSILON, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
-    "columns for classes": (DPSelectKBest(MU, k=1, **BOUNDS, **THREE), "three", SCORES, 0.25),
-    "columns for classes, epsilon": (DPSelectKBest(EPSILON, k=1, **BOUNDS, **THREE), "three", SCORES, 0.5),
-    "columns for a number": (DPSelectKBest(MU, k=1, **NUMBER), "number", SCORES, 0.09),
     "additive, two classes": (DPAdditiveClassifier(MU, **BOUNDS, **TWO), "two", ROUNDS, 0.99),
     "additive, three classes": (DPAdditiveClassifier(MU, **BOUNDS, **THREE), "three", ROUNDS, 0.97),
 }
@@ -150,7 +146,7 @@ def test_second_derivatives_of_few_rows_have_up_to_half_of_the_budget(monkeypatc
     assert used[-2] > 0.5
 
 
-@pytest.mark.parametrize("name", ["linear", "logistic, two classes", "components", "columns for a number"])
+@pytest.mark.parametrize("name", ["linear", "logistic, two classes", "components"])
 def test_each_draw_loses_at_most_its_budget_by_two_rows_of_a_person(name):
     model, target, parts, _ = MODELS[name]
     model = clone(model).set_params(max_rows_per_person=2)

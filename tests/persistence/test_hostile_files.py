@@ -90,6 +90,12 @@ def test_record_may_name_estimators_of_skdp_only(name):
     refuse(write_record(record), "unknown type|cannot be read|epsilon")
 
 
+def test_removed_estimator_in_a_file_states_a_remedy():
+    record = skops.io.loads(SCALER, trusted=["skdp.persistence.Record"])
+    record.type_name = "DPSelectKBest"
+    refuse(write_record(record), "unknown type 'DPSelectKBest'. It was removed: .* skdp 0.5.0. Use a model without")
+
+
 @pytest.mark.parametrize(
     "name",
     [

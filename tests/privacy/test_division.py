@@ -44,7 +44,7 @@ def pipeline(**model):
         (skdp.DPOneHotEncoder(categories={"job": ["a", "b"]}), ["job"]),
         (make_pipeline(skdp.DPSimpleImputer(), skdp.DPStandardScaler()), numbers),
     )
-    return make_pipeline(columns, skdp.DPSelectKBest(k=2), skdp.DPLogisticRegression(**model))
+    return make_pipeline(columns, skdp.DPPCA(), skdp.DPLogisticRegression(**model))
 
 
 def only(parts, parameter):
@@ -53,7 +53,7 @@ def only(parts, parameter):
 
 def test_parts_are_in_proportion_to_own_epsilons_and_deltas():
     parts = skdp.PrivacyLedger(1.2, delta=1e-5).split(pipeline(epsilon=2.0, delta=3e-6), n_fits=2)
-    steps = ["dptargetencoder", "dpsimpleimputer", "dpstandardscaler", "dpselectkbest", "dplogisticregression"]
+    steps = ["dptargetencoder", "dpsimpleimputer", "dpstandardscaler", "dppca", "dplogisticregression"]
     epsilons = dict.fromkeys(steps, pytest.approx(0.1)) | {"dplogisticregression": pytest.approx(0.2)}
     assert only(parts, "epsilon") == epsilons
     assert only(parts, "delta") == {
@@ -67,7 +67,7 @@ def test_parts_are_in_proportion_to_own_epsilons_and_deltas():
 def test_search_and_cross_validation_spend_the_whole_budget(budget):
     X, y = table()
     ledger = skdp.PrivacyLedger(**budget)
-    model, grid = pipeline(), {"dpselectkbest__k": [2]}
+    model, grid = pipeline(), {"dppca__n_components": [2]}
     if not ledger.delta:
         X, model, grid = X[["age"]], make_pipeline(skdp.DPStandardScaler(), LogisticRegression()), {}
     search = GridSearchCV(model, grid, cv=2, error_score="raise")

@@ -1,1 +1,1 @@
-"""Transformers of preprocessing: scalers, encoders, an imputer and a selector of columns."""
+"""Transformers of preprocessing: scalers, encoders and an imputer."""
