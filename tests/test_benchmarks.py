@@ -275,29 +275,29 @@ def test_marked_tables_of_pages_are_the_newest_rows(monkeypatch):
         text = page.read_text(encoding="utf-8")
         marked = extension.MARKED.findall(text)
         assert len(marked) == text.count("<!-- results: ") == text.count("<!-- end of results -->")
-        assert all({*tasks.split(", ")} <= {*load_script(name).TASKS} for name, tasks, _ in marked)
+        assert all({*tasks.split(", ")} <= {*load_script(name).TASKS} for name, tasks, *_ in marked)
         assert extension.insert_results(text) == text
 
 
-def test_marked_table_has_a_column_for_each_table(monkeypatch):
+def test_marked_table_has_a_column_for_each_task(monkeypatch):
     extension = load_extension()
-    row = {"task": "speed", "epsilon": 1.0, "seed": 0, "machine": "M", "commit": "b"}
-    values = [("normal", "own", 12.3, 2.0), ("normal", "other", 1234.0, 0.5), ("skewed", "own", 0.5, 1.0)]
-    rows = [
-        row | {"table": table, "method": method, "metric": metric, "value": value}
-        for table, method, *pair in values
-        for metric, value in zip(["milliseconds", "relative_time"], pair, strict=True)
-    ]
+    row = {"metric": "AUC", "seed": 0, "machine": "M", "commit": "b"}
+    values = [("9 rows", "a", "own", 0.71), ("9 rows", "b", "own", 0.73), ("8 rows", "a", "own", 0.6)]
+    values += [("9 rows", "a", "other", 0.5), ("1 row", "a", "own", 0.1)]
+    keys = ["task", "table", "method", "value", "epsilon"]
+    rows = [row | dict(zip(keys, (*group, 1.0), strict=True)) for group in values]
+    rows.append(rows[0] | {"epsilon": 3.0, "value": 0.9})
     monkeypatch.setattr(
         extension, "read_results", lambda name: pd.DataFrame(rows if name == "ours" else rows[:0], columns=[*rows[0]])
     )
-    mark = "A\n<!-- results: {}: speed -->\nold\n<!-- end of results -->\nB\n"
+    mark = "A\n<!-- results: {}: 9 rows, 8 rows at epsilon 1 -->\nold\n<!-- end of results -->\nB\n"
     found = extension.insert_results(mark.format("ours") + mark.format("others"))
-    assert found.splitlines()[2:8] == [
-        "| Milliseconds (relative time) | normal | skewed |",
+    assert found.splitlines()[1:8] == [
+        "<!-- results: ours: 9 rows, 8 rows at epsilon 1 -->",
+        "| AUC | 9 rows (2 tables) | 8 rows (1 table) |",
         "| --- | --- | --- |",
-        "| own | 12 (2.0) | 0.5 (1.0) |",
-        "| other | 1,200 (0.5) |  |",
+        "| own | 0.720 | 0.600 |",
+        "| other | 0.500 |  |",
         "",
         "Commit: b. Machine: M.",
     ]

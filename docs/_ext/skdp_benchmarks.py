@@ -1,6 +1,7 @@
 """A page for each file in benchmarks/results: a finding, the docstring of its script, and tables of its newest rows.
 
-Other pages mark a table with ``<!-- results: NAME: TASKS -->`` before, and ``<!-- end of results -->`` after it.
+Other pages mark a table with ``<!-- results: NAME: TASKS -->`` before, and ``<!-- end of results -->`` after it;
+``TASKS at epsilon 1`` has the rows of one epsilon.
 ``python docs/_ext/skdp_benchmarks.py`` writes the newest rows there, and a test compares them.
 """
 
@@ -43,7 +44,8 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 MARKED = re.compile(
-    r"<!-- results: (\w+): ([\w ,]+) -->\n(.*?)<!-- end of results -->",
+    r"<!-- results: (\w+): ([\w ,]+?)(?: at epsilon ([\d.]+))? -->\n"
+    r"(.*?)<!-- end of results -->",
     re.DOTALL,
 )
 
@@ -69,11 +71,13 @@ def insert_results(text: str) -> str:
 
 def write_marked(found: re.Match[str]) -> str:
     """Return the marks with the table of one or more tasks."""
-    name, tasks, _ = found.groups()
+    name, tasks, epsilon, _ = found.groups()
     rows = read_results(name)
     rows = rows[
         rows["task"].isin(tasks.split(", ")) & (rows["metric"] != "failed")
     ]
+    if epsilon:
+        rows = rows[rows["epsilon"] == float(epsilon)]
     if rows.empty:
         return found[0]
     has_law = "kept" in set(rows["metric"])
@@ -82,7 +86,7 @@ def write_marked(found: re.Match[str]) -> str:
     commits = ", ".join(rows["commit"].unique())
     return "\n".join(
         [
-            f"<!-- results: {name}: {tasks} -->",
+            found[0].partition("\n")[0],
             *(f"| {' | '.join(row)} |" for row in table),
             "",
             f"Commit: {commits}. Machine: {rows['machine'].iloc[0]}.",
@@ -92,22 +96,16 @@ def write_marked(found: re.Match[str]) -> str:
 
 
 def list_means(rows: pd.DataFrame) -> list[list[str]]:
-    """Return a column for each table, with relative times in brackets."""
-    means = rows.pivot_table(
-        "value", ["method", "table"], "metric", sort=False
-    )
-    first, *others = means.columns
-    digits = 3 if first == "AUC" else 2
-    cells = means[first].map(
-        lambda value: f"{float(f'{value:.{digits}g}'):,g}"
-    )
-    for metric in others:
-        cells += means[metric].map(" ({:.1f})".format)
-    wide = cells.unstack(sort=False).fillna("").reset_index()
-    head = capitalize(first)
-    if others:
-        head += f" ({', '.join(map(capitalize, others)).lower()})"
-    return [[head, *wide.columns[1:]], *wide.to_numpy().tolist()]
+    """Return the means of a metric over tables and seeds, with a column for each task."""
+    means = rows.pivot_table("value", "method", "task", sort=False)
+    cells = means.map("{:.3f}".format, na_action="ignore").fillna("")
+    n_tables = rows.groupby("task")["table"].nunique()[means.columns]
+    tasks = [
+        f"{task} ({n} table{'s' if n > 1 else ''})"
+        for task, n in n_tables.items()
+    ]
+    metric = capitalize(rows["metric"].iloc[0])
+    return [[metric, *tasks], *cells.reset_index().to_numpy().tolist()]
 
 
 def count_kept(rows: pd.DataFrame) -> list[list[str]]:
