@@ -1,4 +1,4 @@
-"""Print how much AUC each way of `shortest_way.py` loses to the best one, by number of rows and epsilon.
+"""Print how much AUC or R2 each way of `shortest_way.py` loses to the best one, by number of rows and epsilon.
 
     python benchmarks/_regrets.py
 
@@ -8,14 +8,14 @@ the cell, by means over seeds.
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 from _headlines import read_results
-from shortest_way import METHODS
 
 
 def compute_regrets(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the regret of each private method; one row for each cell."""
-    rows = rows[rows["method"].isin(METHODS) & (rows["metric"] == "AUC")]
     keys = ["task", "epsilon", "table"]
     means = rows.pivot_table("value", keys, "method", sort=False)
     return means.rsub(means.max(axis=1), axis=0)
@@ -23,11 +23,15 @@ def compute_regrets(rows: pd.DataFrame) -> pd.DataFrame:
 
 def main() -> None:
     """Print the mean regrets of the stored rows, and the worst cell of each method."""
-    regrets = compute_regrets(read_results("shortest_way"))
-    by_size = regrets.groupby(level=["task", "epsilon"], sort=False).mean()
-    print(by_size.round(3).to_string(), end="\n\n")
-    columns = {"mean": regrets.mean(), "worst": regrets.max()}
-    print(pd.DataFrame(columns).round(3).assign(cell=regrets.idxmax()).to_string())
+    rows = read_results("shortest_way")
+    rows = rows[rows["epsilon"] < math.inf]
+    for metric in ("AUC", "R2"):
+        regrets = compute_regrets(rows[rows["metric"] == metric])
+        by_size = regrets.groupby(level=["task", "epsilon"], sort=False).mean()
+        print(metric, by_size.round(3).to_string(), sep="\n", end="\n\n")
+        columns = {"mean": regrets.mean(), "worst": regrets.max()}
+        worst = pd.DataFrame(columns).round(3).assign(cell=regrets.idxmax())
+        print(worst.to_string(), end="\n\n")
 
 
 if __name__ == "__main__":
