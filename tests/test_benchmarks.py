@@ -371,3 +371,18 @@ def test_each_public_interval_is_measured(monkeypatch):
 
 def test_equal_and_excluded_intervals_exist():
     assert {*EQUAL, *EXCLUDED} <= {*list_intervals()}
+
+
+def test_steps_to_more_rows_or_budget_with_larger_errors_are_listed(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    errors = {(500, 1.0): 0.4, (500, 4.0): 0.2, (2_000, 1.0): 0.2, (2_000, 4.0): 0.3}
+    rows = [
+        {"method": "mean", "table": f"normal, {n:,} rows", "epsilon": epsilon, "value": error + 0.001 * seed}
+        for (n, epsilon), error in errors.items()
+        for seed in range(4)
+    ]
+    broken = load_script("more").list_broken(pd.DataFrame(rows))
+    assert [step.split(":")[1].strip() for step in broken] == [
+        "(500, 4.0) -> (2000, 4.0)",
+        "(2000, 1.0) -> (2000, 4.0)",
+    ]

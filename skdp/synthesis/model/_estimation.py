@@ -460,10 +460,12 @@ def _make_levels(
     #    transforms. ICDE.
     levels: list[_Level] = []
     explained = 0.0
-    # Relative variances are products of factors of columns, see `_Level.set_logs`.
+    # Variances are products of factors of columns, see `_Level.set_logs`. In a sample, counts
+    # of rare values have small variances.
     relative = np.ones(target.shape)
     if is_sampled:
-        relative = target.size * reduce(np.multiply.outer, columns)
+        rare = [np.minimum(1.0, column.size * column) for column in columns]
+        relative = reduce(np.multiply.outer, rare)
     finer: Sequence[Indices] = ()
     for groups in list_levels(columns, n_ordered):
         summed = sum_value_groups(target, tuple(groups))

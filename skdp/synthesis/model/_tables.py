@@ -141,7 +141,7 @@ class Marginal:
     """The standard error of each count."""
     groups: ValueGroups | None = None
     is_sampled: bool = False
-    """True if the variance of a count is proportional to it, as in a sample; `std_error` is of a mean count."""
+    """True for counts of a sample: rare values have smaller errors, and `std_error` is the error of a mean count."""
 
     @property
     def total(self) -> tuple[float, float]:
