@@ -36,11 +36,11 @@ SEPARATED = "the counts do not exclude an infinite coefficient"
 class Score:
     """Estimating functions at some coefficients, and how they depend on the counts."""
 
-    # Estimating functions, minus their derivatives by the coefficients, and their
-    # derivatives by the counts; shapes (k,), (k, k) and (n_cells, k).
+    # Estimating functions, and their derivatives by the counts; shapes (k,) and (n_cells, k).
     values: Floats
-    information: Floats
     slopes: Floats
+    # Minus the derivatives by the coefficients, (k, k).
+    find_information: Callable[[], Floats]
     # The derivative of the information in a direction by each count, and the variance of
     # the score in a direction by sampling if the model is true.
     find_curvature: Callable[[Floats], Floats]
@@ -93,7 +93,7 @@ def find_root(equations: Equations) -> Floats | None:
     b, basis = equations.start(), equations.basis
     for n_steps in range(100):
         score = equations.evaluate(b)
-        information = basis.T @ score.information @ basis
+        information = basis.T @ score.find_information() @ basis
         scale = np.sqrt(np.maximum(np.abs(np.diag(information)), 1e-12))
         scaled = (information + information.T) / 2 / scale / scale[:, np.newaxis]
         values, vectors = np.linalg.eigh(scaled)
@@ -116,8 +116,8 @@ def infer_root(equations: Equations, terms: list[str], level: float) -> Root | N
     if b is None:
         return None
     score = equations.evaluate(b)
-    information = (score.information + score.information.T) / 2
-    inverse = np.asarray(np.linalg.inv(information), np.float64)
+    information = score.find_information()
+    inverse = np.asarray(np.linalg.inv((information + information.T) / 2), np.float64)
     slacks = equations.find_slack(b, inverse)
     rows = [
         _infer_coefficient(equations, score, inverse, b, j, level, slacks[:, j])

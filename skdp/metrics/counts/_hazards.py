@@ -200,9 +200,10 @@ class HazardEquations:
         risk_slopes = -(hazards[:, np.newaxis] * risks)[..., np.newaxis] * distances
         slopes = self._add_slopes(risk_slopes, distances)
         values = np.einsum("tg,tgk->k", self.table[:-1, 1], distances)
-        information = np.einsum(
-            "t,tg,tgi,tgj->ij", hazards, weights, distances, distances, optimize=True
-        )
+
+        def find_information() -> Floats:
+            terms = hazards, weights, distances, distances
+            return np.einsum("t,tg,tgi,tgj->ij", *terms, optimize=True)
 
         def find_curvature(direction: Floats) -> Floats:
             squares = (distances @ direction) ** 2
@@ -212,10 +213,11 @@ class HazardEquations:
             return self._add_slopes(by_risk, by_event).ravel()
 
         def find_sampling(direction: Floats) -> float:
-            return float(direction @ information @ direction)
+            squares = (distances @ direction) ** 2
+            return float(hazards @ (weights * squares).sum(axis=1))
 
         slopes = slopes.reshape(self.counts.size, -1)
-        return Score(values, information, slopes, find_curvature, find_sampling)
+        return Score(values, slopes, find_information, find_curvature, find_sampling)
 
     def _add_slopes(self, by_risk: Floats, by_event: Floats) -> Floats:
         """Return derivatives by all counts from those by numbers at risk and by events, (n_bins, n_groups, ...)."""

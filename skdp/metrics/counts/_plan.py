@@ -74,7 +74,7 @@ def plan_counts(
 
     Every cell has noise of the variance v, so the noise of a coefficient depends on the number of cells, and its
     sampling error on the number of rows with an event: the ratio is the square root of ``v * n_cells / n_events``, with
-    half of the cells for a target with two equally frequent values.
+    half of the cells for a regression. Take 6 bins of times, or 4 if the ratio of 6 bins exceeds 1.
 
     Examples
     --------

@@ -47,7 +47,8 @@ def rank_from_counts(
     ----------
     counts : dataframe
         Counts of rows by group and target: ``DPHistogram(...).fit(table).to_frame()``, or counts of `DPGroupBy` with
-        declared keys and without totals. Counts are added up over all other columns.
+        declared keys and without totals. Counts are added up over all other columns. For ranks of counts of numbers,
+        use ``DPHistogram(method="flat")``, because a hierarchy has dependent noise.
     group : column name
         Column of the groups, such as hospitals.
     target : column name, optional

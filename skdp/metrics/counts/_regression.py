@@ -202,9 +202,13 @@ class MeanEquations:
         residuals = self.responses - means[:, np.newaxis]
         slopes = residuals[:, :, np.newaxis] * design[:, np.newaxis, :, np.newaxis]
         slopes = slopes.reshape(self.counts.size, n_terms)
-        sizes = self.table.sum(axis=1)
-        weights = sizes[:, np.newaxis, np.newaxis] * derivatives
-        information = np.einsum("xi,xpq,xj->ipjq", design, weights, design)
+
+        def find_information() -> Floats:
+            sizes = self.table.sum(axis=1)[:, np.newaxis, np.newaxis]
+            found: Floats = np.einsum(
+                "xi,xpq,xj->ipjq", design, sizes * derivatives, design, optimize=True
+            )
+            return found.reshape(n_terms, n_terms)
 
         def find_curvature(direction: Floats) -> Floats:
             along = design @ direction.reshape(design.shape[1], -1)
@@ -214,9 +218,8 @@ class MeanEquations:
         def find_sampling(direction: Floats) -> float:
             return float(self.counts @ find_curvature(direction))
 
-        information = information.reshape(n_terms, n_terms)
         values = slopes.T @ self.counts
-        return Score(values, information, slopes, find_curvature, find_sampling)
+        return Score(values, slopes, find_information, find_curvature, find_sampling)
 
     def find_slack(self, coefficients: Floats, inverse: Floats) -> Floats:
         """Return 0, as the counts determine the coefficients."""

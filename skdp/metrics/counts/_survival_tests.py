@@ -163,7 +163,7 @@ def _test_equality(cells: Cells) -> list[Any]:
     if not equations.is_used.any():
         return make_refusal(FEW_AT_RISK)
     score = equations.evaluate(equations.start())
-    information, variances = score.information, equations.variances
+    information, variances = score.find_information(), equations.variances
     directions = np.eye(n_groups - 1)
     curvature = np.stack([score.find_curvature(each) for each in directions])
     noise = np.sqrt(find_noise(curvature, variances)[0])
