@@ -170,6 +170,21 @@ def test_separated_category_has_no_interval():
     assert table.loc[1, ["estimate", "std_error", "lower", "upper", "p_value"]].isna().all()
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_noise_that_one_in_forty_empty_cells_has_gives_no_interval(epsilon):
+    stay = np.exp(-epsilon)
+    error = np.sqrt(2 * stay) / (1 - stay)
+
+    def is_supported(n):
+        counts = make_counts([299, 199, 104, n], error, a=[0, 1], y=[0, 1])
+        return estimate(counts, terms=["a"], numeric=None)["supported"].iloc[1]
+
+    # The probability of noise of at least n.
+    smallest = next(n for n in range(30) if stay**n / (1 + stay) <= 0.025)
+    assert not is_supported(smallest - 1)
+    assert is_supported(2 * smallest + 4)
+
+
 def test_more_noise_than_information_has_no_interval():
     counts = make_counts([300, 250, 9, 8], 6.0, a=[0, 1], y=[0, 1])
     table = estimate(counts, terms=["a"], numeric=None)

@@ -163,7 +163,7 @@ def _infer_coefficient(
             6 * margin, FAR / (np.ptp(column[:, j]) or np.abs(column[:, j]).max())
         )
         ends = b + far * np.multiply.outer([-1, 1], direction)
-        if not all(_excludes(equations, end, direction, z) for end in ends):
+        if not all(_excludes(equations, end, j, level) for end in ends):
             return make_refusal(SEPARATED)
     at_zero = v - 2 * slope * b[j] + curve * b[j] ** 2
     error = np.sqrt(v)
@@ -175,15 +175,23 @@ def _infer_coefficient(
     return [b[j], error, *ends, float(2 * ndtr(-z_score)), True, ""]
 
 
-def _excludes(
-    equations: Equations, coefficients: Floats, direction: Floats, z: float
-) -> bool:
-    """Return True if the score test in a direction excludes coefficients, with the sampling variance of their model."""
+def _excludes(equations: Equations, coefficients: Floats, j: int, level: float) -> bool:
+    """Return True if the score test of a coefficient excludes some coefficients, with the variance of their model."""
     score = equations.evaluate(coefficients)
-    noise, _ = find_noise(score.slopes @ direction, equations.variances)
+    information = score.find_information()
+    others = np.arange(len(coefficients)) != j
+    # The efficient score, which does not depend on small errors of the other coefficients.
+    direction = np.ones(len(coefficients))
+    block = information[np.ix_(others, others)]
+    direction[others] = -np.linalg.lstsq(block, information[others, j])[0]
+    slopes = score.slopes @ direction
+    noise, cumulant = find_noise(slopes, equations.variances)
     sampling = max(score.find_sampling(direction), 0.0)
     variance = noise + equations.design_effect * sampling
-    return bool((direction @ score.values) ** 2 > z**2 * variance)
+    margin = find_quantile(variance, cumulant, level) * np.sqrt(variance)
+    # Far from the estimate, the noise is that of one whole count: a continuity correction.
+    margin += np.abs(slopes).max() / 2 if noise > 0 else 0.0
+    return bool(abs(direction @ score.values) > margin)
 
 
 def make_refusal(reason: str) -> list[Any]:
