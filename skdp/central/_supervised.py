@@ -19,7 +19,6 @@ from skdp.base import (
     check_names,
     check_target_name,
     get_target,
-    make_domain,
     parse_ends,
     restore_on_error,
 )
@@ -29,6 +28,7 @@ from skdp.central.statistics import (
     CategorySearch,
     check_types,
     count_cells,
+    declared_domain,
     find_undeclared,
     split_off_column,
 )
@@ -376,7 +376,7 @@ class Classes:
         """Set classes that a parameter or a dtype declares, and check that all rows have one of them."""
         (name,) = target.names
         declared = {} if classes is None else {name: classes}
-        domain = make_domain(target.table, declared, name="classes")
+        domain = declared_domain(target.table, declared, "classes")
         domain = _number_classes(target.table, domain)
         values = domain[name].values
         if None in values:

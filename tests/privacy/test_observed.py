@@ -196,6 +196,16 @@ def test_values_that_were_read_are_no_declaration_of_a_curator(curator):
     assert ledger.charges().empty
 
 
+@pytest.mark.parametrize("name", [name for name in CLASSES if "classes" in CLASSES[name].get_params()])
+def test_values_that_were_read_are_no_declared_classes(name):
+    with quiet():
+        read = skdp.RandomizedResponseEncoder().fit(PEOPLE).domain_
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-3)
+    with pytest.raises(ValueError, match="`classes` of column 'name' must be declared, got values that an encoder has"):
+        undeclare(CLASSES[name], classes=read["name"], ledger=ledger).fit(estimators.NUMBERS, PEOPLE["name"])
+    assert ledger.charges().empty
+
+
 def test_records_of_earlier_versions_have_no_observed_columns():
     record = PrivacyGuarantee(1.0, scope=("sex",)).to_dict()
     del record["observed"]
