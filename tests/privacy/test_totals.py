@@ -6,7 +6,16 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPLogisticRegression, DPStandardScaler, PrivacyGuarantee, PrivacyLedger
-from skdp.privacy import GaussianLoss, Mu, PureLoss, Rho, gaussian_epsilon, privacy_statement, zcdp_epsilon
+from skdp.privacy import (
+    GaussianLoss,
+    Mu,
+    PureLoss,
+    Rho,
+    gaussian_delta,
+    gaussian_epsilon,
+    privacy_statement,
+    zcdp_epsilon,
+)
 from tests.conftest import quick_first
 
 DELTA = 1e-6
@@ -66,6 +75,15 @@ def test_list_states_what_its_ledger_states_and_no_part_states_more(seed):
     for size in range(1, len(steps)):
         _, part = state(rng.permutation(steps)[:size])
         assert (part <= whole).all()
+
+
+def test_pure_step_with_gaussian_losses_counts_with_its_epsilon():
+    """Randomized response with epsilon 3 is within noise of mu 3.4, too; its total with noise of mu 1 is exact."""
+    noise = Step(epsilon=gaussian_epsilon(1.0, DELTA), delta=DELTA, losses=(GaussianLoss(1.0),))
+    total, _ = state([Step(epsilon=3.0, losses=(GaussianLoss(3.4),)), noise])
+    likely = 1 / (1 + np.exp(-3.0))
+    exact = likely * gaussian_delta(1.0, total.epsilon - 3) + (1 - likely) * gaussian_delta(1.0, total.epsilon + 3)
+    assert exact <= total.delta
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])

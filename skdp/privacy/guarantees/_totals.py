@@ -42,7 +42,12 @@ def compose_steps(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
         losses = [replace(x, count=count * x.count) for x in release._get_losses()]
         if not release.delta:
             pure += count * Fraction(release.epsilon)
-            pure_losses += losses
+            # Losses with a failure or without an epsilon do not contain this epsilon.
+            has_epsilons = all(
+                x._epsilon is not None and not x._failure for x in losses
+            )
+            stated = replace(release._to_loss(), count=count)
+            pure_losses += losses if has_epsilons else [stated]
         elif any(loss._rho is None for loss in losses):
             other += count * Fraction(release.epsilon)
             delta += count * Fraction(release.delta)
