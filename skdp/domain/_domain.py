@@ -524,7 +524,8 @@ class Domain(Mapping[Any, Categories | Interval]):
         Raises
         ------
         TypeError, ValueError
-            If a column name is not text, None is not the last of the values, or a datetime has nanoseconds.
+            If a column name is not text, None is not the last of the values, a datetime has nanoseconds, or an encoder
+            has read values from the data, which a file would declare.
 
         Examples
         --------
@@ -542,6 +543,12 @@ class Domain(Mapping[Any, Categories | Interval]):
         missing = true
         <BLANKLINE>
         """
+        for name, values in self._attributes.items():
+            if values.observed:
+                raise ValueError(
+                    f"Column {name!r} must be declared, got values that an encoder has read "
+                    "from the data. Declare them from public knowledge."
+                )
         options: dict[str, Any] = {}
         if self._constraints:
             options["constraints"] = list(self.constraints)

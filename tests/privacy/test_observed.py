@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import skdp
+from skdp import Domain
 from skdp.engines import privatize_file, tally_files
 from skdp.local import ReportTransformer
 from skdp.privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
@@ -204,6 +205,15 @@ def test_values_that_were_read_are_no_declared_classes(name):
     with pytest.raises(ValueError, match="`classes` of column 'name' must be declared, got values that an encoder has"):
         undeclare(CLASSES[name], classes=read["name"], ledger=ledger).fit(estimators.NUMBERS, PEOPLE["name"])
     assert ledger.charges().empty
+
+
+def test_values_that_were_read_are_in_no_domain_file():
+    with quiet():
+        read = skdp.RandomizedResponseEncoder().fit(PEOPLE).domain_
+    with pytest.raises(ValueError, match=r"Column 'name' must be declared, got values .* Declare them") as caught:
+        read.to_toml()
+    assert "Smith" not in str(caught.value)
+    assert Domain.from_toml(read.select(["sex"]).to_toml()) == read.select(["sex"])
 
 
 def test_records_of_earlier_versions_have_no_observed_columns():
