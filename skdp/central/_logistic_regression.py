@@ -654,7 +654,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     classes : list or Categories, optional
         The classes that the target may have, from public knowledge; False and True for a boolean dtype. None finds
         them with a `delta` and a fifth of the budget, which categories share: texts, whole numbers and booleans of many
-        rows. Rows of other classes are then excluded.
+        rows. Rows of other classes are then excluded, or count as the first class with ``protect="target"``.
     protect : {"record", "target"}, default="record"
         ``"record"`` protects whole records. ``"target"`` protects the values of the
         target: all columns of X and the number of rows are public, `bounds` are not

@@ -104,6 +104,8 @@ class SupervisedStatistic(CentralStatistic):
         )
         if search is None:
             return None
+        if self._protects_only_target:
+            search = replace(search, others="count as the first class")
         return replace(
             search,
             total=replace(search.total, rows_per_person=n_rows),

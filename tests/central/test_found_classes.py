@@ -209,6 +209,15 @@ def test_classes_of_public_rows_are_found(labels):
     assert fitted.guarantee_.scope == (getattr(labels, "name", "target"),)
 
 
+def test_public_rows_of_other_classes_count_as_the_first_class_and_are_stated_so():
+    model = make("DPLogisticRegression", protect="target")
+    fitted = model.fit(X, Y)
+    assert dict(fitted.guarantee_.method)["categories"].endswith("rows of all other classes count as the first class")
+    model.set_params(classes=fitted.domain_["ill"])
+    one, other = (model.fit(X, Y.mask(Y.index < 50, label)).coef_ for label in ("Smith", "no"))
+    assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize("name", ["DPGaussianNB", "DPCategoricalNB"])
 def test_classes_of_a_large_table_are_found(name):
     frame = pl.from_pandas(X.assign(ill=Y))

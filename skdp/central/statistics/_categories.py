@@ -68,6 +68,8 @@ class CategorySearch:
     delta: Fraction
     # The target, if its classes are found; () otherwise.
     classes: tuple[Any, ...] = ()
+    # What happens to rows of classes that are not found.
+    others: str = "are excluded"
 
     @property
     def mechanism(self) -> str:
@@ -94,7 +96,7 @@ class CategorySearch:
         for name in self.classes:
             facts.append(
                 f"{name}: the classes with many rows are found; rows of all other classes "
-                "are excluded"
+                f"{self.others}"
             )
         return "; ".join(facts)
 
