@@ -158,7 +158,7 @@ def test_fraction_that_bounds_do_not_declare_raises_before_charge(bounds, large)
     ):
         model.set_params(bounds=bounds, ledger=ledger)
         with pytest.raises(
-            ValueError, match=r"Column 'x' .* more decimals .* `bounds` declare, [01].* Use floats"
+            ValueError, match=r"Column 'x' .* more decimals .* bounds declare, [01].* Use floats"
         ) as info:
             model.fit(part)
         texts.add(str(info.value))

@@ -199,7 +199,7 @@ def test_declared_whole_numbers_beside_an_open_end_have_whole_medians():
     X = pd.DataFrame({"a": [1, 2, 2, 3] * 100, "b": [0.5, 1.5, 1.5, 2.5] * 100})
     imputer = DPSimpleImputer(20.0, strategy="median", bounds={"a": (0, 9), "b": (0, None)})
     assert imputer.fit(X).statistics_[0] == 2
-    with pytest.raises(ValueError, match="'a' contains a number with more decimals than its `bounds` declare"):
+    with pytest.raises(ValueError, match="'a' contains a number with more decimals than its bounds declare"):
         imputer.fit(X + 0.5)
 
 

@@ -348,7 +348,8 @@ def weigh_range(
             "Use a list for several values."
         )
     if not isinstance(values, Interval):
-        _check_is_ordered(name, values)
+        if limits != (None, None):  # all values but missing ones
+            _check_is_ordered(name, values)
         return find_range(name, values, *limits).astype(float)
     start = _read_limit(name, values, limits[0], values.edges[0])
     stop = _read_limit(name, values, limits[1], values.edges[-1])
