@@ -24,7 +24,7 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 import skdp
 from skdp.privacy import Mu, Rho, Split, parse_budget
@@ -182,6 +182,7 @@ COUNTED = {
     "distribution": (RandomizedSearchCV(NUMBERS, DRAWN, n_iter=3, cv=2), [7, 7]),
     "listed folds": (GridSearchCV(NUMBERS, {}, cv=[(range(60), range(60, 120))]), [2, 2]),
     "threshold": (TunedThresholdClassifierCV(NUMBERS, cv=0.5), [2, 2]),
+    "threshold of a part": (TunedThresholdClassifierCV(NUMBERS, cv=0.5, refit=False), [2, 2]),
     "calibrated": (CalibratedClassifierCV(NUMBERS, cv=3), [3, 3]),
     "calibrated once": (CalibratedClassifierCV(NUMBERS, cv=3, ensemble=False), [4, 4]),
     "bagging": (BaggingClassifier(NUMBERS, n_estimators=3), [3, 3]),
@@ -219,6 +220,8 @@ def test_fits_of_meta_estimators_are_counted(case):
         OneVsRestClassifier(NUMBERS),
         CalibratedClassifierCV(NUMBERS, cv=LeaveOneOut()),
         StackingClassifier([("a", NUMBERS)], cv=LeaveOneOut()),
+        GridSearchCV(BaggingClassifier(NUMBERS, n_estimators=2), {"n_estimators": [2, 9]}),
+        GridSearchCV(GridSearchCV(NUMBERS, GRID), {"cv": [2, 5]}),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -227,6 +230,17 @@ def test_fits_that_depend_on_the_data_are_asked_for(model):
     with pytest.raises(ValueError, match=rf"`n_fits` must be given, because the fits of {type(model).__name__}"):
         ledger.split(model)
     assert next(iter(ledger.split(model, n_fits=5).values())) == pytest.approx(0.1)
+
+
+def test_private_steps_of_a_grid_need_a_ledger():
+    """They were fitted without a charge."""
+    ledger = skdp.PrivacyLedger(1.0, delta=1e-6)
+    search = GridSearchCV(Pipeline([("a", first())]), {"a": [skdp.DPGaussianNB(), LogisticRegression()]})
+    for n_fits in (None, 11):
+        with pytest.raises(ValueError, match="`param_grid` of GridSearchCV must give a ledger to private estimators"):
+            ledger.split(search, n_fits=n_fits)
+    search.set_params(param_grid={"a": [skdp.DPGaussianNB(0.01, ledger=ledger), LogisticRegression()]})
+    assert ledger.split(search)
 
 
 def test_parts_that_are_fitted_before_get_no_part():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import suppress
 from numbers import Integral
 from typing import Any
 
 from skdp.privacy._libraries import find_library, is_a
+from skdp.privacy.ledger._division import find_private_steps
 
 # scikit-learn's number of folds if `cv` is None.
 DEFAULT_FOLDS = 5
@@ -70,12 +71,41 @@ def _count_folds(owner: Any) -> int | None:
     return len(cv) if isinstance(cv, Sized) else None
 
 
-def _count_with_refit(owner: Any, n_candidates: int | None = 1) -> int | None:
+def _count_with_refit(owner: Any, n_candidates: int | None) -> int | None:
     """Return the number of fits of a search: of each candidate in each fold, and of the best one."""
     folds = _count_folds(owner)
-    if folds is None or n_candidates is None:
+    if folds is None or n_candidates is None or _varies_fits(owner):
         return None
     return folds * n_candidates + bool(owner.refit)
+
+
+def _list_varied(search: Any) -> Iterator[tuple[str, Any]]:
+    """List the parameters that a search varies, with their values."""
+    grids = getattr(search, "param_grid", getattr(search, "param_distributions", {}))
+    for grid in [grids] if isinstance(grids, Mapping) else grids:
+        yield from grid.items()
+
+
+def _varies_fits(search: Any) -> bool:
+    """Return True if a search varies parameters of an estimator that fits its parts several times."""
+    parts = {"": search.estimator} | search.estimator.get_params()
+    owners = {name.rpartition("__")[0] for name, _ in _list_varied(search)}
+    return any(is_a(parts.get(owner), *names) for owner in owners for names in _COUNTS)
+
+
+def check_grids(estimator: Any) -> None:
+    """Check that the private estimators which searches set have a ledger."""
+    for part in (estimator, *estimator.get_params().values()):
+        for _, values in _list_varied(part):
+            for value in values if isinstance(values, list | tuple) else ():
+                is_estimator = hasattr(value, "get_params")
+                steps = find_private_steps(value) if is_estimator else {}
+                if any(step.ledger is None for step in steps.values()):
+                    raise ValueError(
+                        f"`param_grid` of {type(part).__name__} must give a ledger to private "
+                        "estimators, got one without, which no part is for. Set its "
+                        "`epsilon` and `ledger`."
+                    )
 
 
 def _count_grid(grids: Any) -> int | None:
@@ -117,7 +147,7 @@ def _count_calibration(owner: Any) -> int | None:
 
 
 def _count_stacking(owner: Any) -> int | None:
-    """Return the fits of a stacked estimator: of all rows, and of each fold for its predictions."""
+    """Return the fits of a stacked estimator or a threshold: of each fold for predictions, and the final one."""
     folds = _count_folds(owner)
     return None if folds is None else folds + 1
 
@@ -142,9 +172,12 @@ _COUNTS: dict[tuple[str, ...], Callable[[Any], int | None]] = {
     ("HalvingRandomSearchCV",): lambda x: _count_with_refit(
         x, _count_halving_samples(x)
     ),
-    ("TunedThresholdClassifierCV",): _count_with_refit,
     ("CalibratedClassifierCV",): _count_calibration,
-    ("StackingClassifier", "StackingRegressor"): _count_stacking,
+    (
+        "StackingClassifier",
+        "StackingRegressor",
+        "TunedThresholdClassifierCV",
+    ): _count_stacking,
     (
         "AdaBoostClassifier",
         "AdaBoostRegressor",

@@ -46,7 +46,7 @@ from skdp.privacy.ledger._division import (
     divide_epsilon,
     find_private_steps,
 )
-from skdp.privacy.ledger._fits import count_fits
+from skdp.privacy.ledger._fits import check_grids, count_fits
 from skdp.privacy.ledger._server_book import ServerBook, is_server_address
 from skdp.randomness import check_size, check_type
 
@@ -434,6 +434,7 @@ class PrivacyLedger:
         if n_fits is not None:
             n_fits = check_size(n_fits, min_val=1, max_val=None, name="n_fits")
         found = find_private_steps(estimator)
+        check_grids(estimator)
         steps = {x: step for x, step in found.items() if not _is_free(step)}
         counts = {x: n_fits or count_fits(estimator, x) for x in steps}
         steps = {x: step for x, step in steps.items() if counts[x]}
