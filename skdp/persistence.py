@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -554,6 +554,7 @@ def _load_estimator(
                 )
             setattr(estimator, attribute, statistic)
     _check_guarantee(estimator)
+    _mark_observed(estimator)
     if state["output"]:
         estimator.set_output(transform=state["output"].get("transform"))
     return estimator
@@ -570,11 +571,36 @@ def _check_guarantee(estimator: BaseEstimator) -> None:
     # Estimators without this method store no guarantee: they have none, or compute it from
     # their parts.
     follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: False)
+    if isinstance(guarantee, PrivacyGuarantee) and guarantee.observed:
+        follows = partial(_follows_from_plan, estimator)
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(
             "`guarantee_` does not follow from the parameters, because they or the "
             f"file were changed after fit. Fit the {type(estimator).__name__} again."
         )
+
+
+def _follows_from_plan(estimator: Any, guarantee: PrivacyGuarantee) -> bool:
+    """Return True if a guarantee of `_mark_observed` follows from the parameters."""
+    planned = estimator._planned_guarantee().to("replace")
+    names = ("relation", "trust", "max_rows_per_person")
+    return (
+        guarantee.epsilon >= planned.epsilon * (1 - 1e-9)
+        and guarantee.delta >= planned.delta * (1 - 1e-9)
+        and all(getattr(planned, x) == getattr(guarantee, x) for x in names)
+    )
+
+
+def _mark_observed(estimator: BaseEstimator) -> None:
+    """State the classes that versions before 0.6.0 read from the data as not covered by the guarantee."""
+    state = vars(estimator)
+    guarantee, domain = state.get("guarantee_"), state.get("domain_")
+    if not isinstance(guarantee, PrivacyGuarantee) or not isinstance(domain, Domain):
+        return
+    observed = tuple(name for name in domain if domain[name].observed)
+    # A guarantee for the target alone has no columns left, so only statements except it.
+    if observed and guarantee.relation == "add_remove":
+        estimator.guarantee_ = replace(guarantee.to("replace"), observed=observed)
 
 
 def _dump_transformer(

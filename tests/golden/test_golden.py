@@ -96,6 +96,10 @@ def check_estimator(estimator, name, expected):
     if "numbers" in expected:
         found = estimator.to_frame().select_dtypes("number").to_numpy().ravel()
         np.testing.assert_allclose(found, expected["numbers"], rtol=1e-9)
+    if name == "read_classes":
+        # The classifier of 0.5.0 stated epsilon 1 for its target, whose classes it had read.
+        assert last.guarantee_.observed == ("state",)
+        assert skdp.privacy_statement(last).unprotected_columns == ["state"]
     if name == "inferred":
         assert skdp.privacy_statement(estimator).unprotected_columns == ["sex"]
     if name == "linked":

@@ -329,10 +329,12 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """Return the statement of the charges of a ledger, in its relation."""
     account, charges = ledger._book.snapshot()
     counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
+    is_exposed = any(stated.observed for _, stated, _ in charges)
+    every = "all other columns" if is_exposed else "all columns"
     for title, stated, _ in charges:
         guarantee = account.convert(stated)
         if not (guarantee.scope or guarantee.observed):
-            guarantee = replace(guarantee, scope=("all columns",))
+            guarantee = replace(guarantee, scope=(every,))
         counts[title, guarantee] += 1
     facts = []
     steps = []
