@@ -159,11 +159,13 @@ def _infer_coefficient(
     margin = np.sqrt(middle**2 + rest * z**2 * v)
     if equations.has_link:
         column = np.repeat(equations.design, len(b) // equations.design.shape[1], 1)
-        far = max(
-            6 * margin, FAR / (np.ptp(column[:, j]) or np.abs(column[:, j]).max())
-        )
-        ends = b + far * np.multiply.outer([-1, 1], direction)
-        if not all(_excludes(equations, end, j, level) for end in ends):
+        column = column[:, j]
+        far = max(6 * margin, FAR / (np.ptp(column) or np.abs(column).max()))
+        # The coefficient of a category changes alone, as its rows may be few.
+        is_category = {*np.unique(column)} == {0, 1}
+        change = np.eye(len(b))[j] if is_category else direction
+        ends = b + far * np.multiply.outer([-1, 1], change)
+        if not all(_excludes(equations, end, direction, level) for end in ends):
             return make_refusal(SEPARATED)
     at_zero = v - 2 * slope * b[j] + curve * b[j] ** 2
     error = np.sqrt(v)
@@ -175,15 +177,11 @@ def _infer_coefficient(
     return [b[j], error, *ends, float(2 * ndtr(-z_score)), True, ""]
 
 
-def _excludes(equations: Equations, coefficients: Floats, j: int, level: float) -> bool:
-    """Return True if the score test of a coefficient excludes some coefficients, with the variance of their model."""
+def _excludes(
+    equations: Equations, coefficients: Floats, direction: Floats, level: float
+) -> bool:
+    """Return True if the score test in a direction excludes coefficients, with the sampling variance of their model."""
     score = equations.evaluate(coefficients)
-    information = score.find_information()
-    others = np.arange(len(coefficients)) != j
-    # The efficient score, which does not depend on small errors of the other coefficients.
-    direction = np.ones(len(coefficients))
-    block = information[np.ix_(others, others)]
-    direction[others] = -np.linalg.lstsq(block, information[others, j])[0]
     slopes = score.slopes @ direction
     noise, cumulant = find_noise(slopes, equations.variances)
     sampling = max(score.find_sampling(direction), 0.0)

@@ -161,7 +161,7 @@ class HazardEquations:
 
     def __init__(self, cells: Cells, design: Floats, ties: Ties) -> None:
         # Only differences between groups matter.
-        self.design = design - design.mean(axis=0)
+        self.design = design - design[0]
         self.design_effect = cells.design_effect
         n_bins = len(list(cells.levels.values())[-2])
         # By bin, event and group.
