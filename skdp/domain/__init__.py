@@ -32,7 +32,7 @@ from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
 from skdp.domain._domain import check_closed as check_closed
 from skdp.domain._domain import copy_guarantee as copy_guarantee
-from skdp.domain._domain import guarantee_fields as guarantee_fields
 from skdp.domain._expressions import Expression as Expression
+from skdp.domain._toml import guarantee_fields as guarantee_fields
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Codes, ColumnName, Mask, TableLike
-from skdp._json import value_from_json, value_to_json
+from skdp._json import value_from_json
 from skdp.domain._attributes import (
     Categories,
     FoundCategories,
@@ -37,7 +37,7 @@ from skdp.domain._expressions import (
     parse_constraints,
     parse_derived,
 )
-from skdp.domain._toml import parse_toml, write_toml
+from skdp.domain._toml import guarantee_fields, parse_toml, write_toml
 from skdp.pages import warn
 from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.randomness import check_type
@@ -931,21 +931,6 @@ def _set_releases(
         found._attributes[name].releases = by_column.get(name, ())
     found.releases = tuple(dict.fromkeys(chain(releases, *by_column.values())))
     return found
-
-
-def guarantee_fields(declared: Mapping[Any, Any]) -> list[dict[str, Any]]:
-    """Return the releases that found columns as fields of a JSON or TOML file.
-
-    `declared` are the values by column. A release has the names of its columns unless it found all columns.
-    """
-    fields = []
-    for release in list_releases(declared):
-        field = {"record": release.guarantee.to_json(), "release_id": release.id}
-        names = [name for name in declared if release in list_releases(declared[name])]
-        if len(names) < len(declared):
-            field["columns"] = value_to_json(names)
-        fields.append(field)
-    return fields
 
 
 def add_guarantee(domain: DomainType, fields: object) -> DomainType:

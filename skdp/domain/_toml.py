@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from skdp._arrays import TableLike
-from skdp._json import MAX_FILE_BYTES, check_version
+from skdp._json import MAX_FILE_BYTES, check_version, value_to_json
 from skdp.domain._attributes import (
     Categories,
     FoundCategories,
@@ -20,6 +20,7 @@ from skdp.domain._attributes import (
     describe_interval,
     name_column_in_errors,
 )
+from skdp.privacy import list_releases
 from skdp.randomness import check_type
 from skdp.tables import (
     drop_missing,
@@ -222,3 +223,18 @@ def _parse_column(table: TableLike) -> Categories | Interval:
     if table.get("other"):
         return FoundCategories(values)
     return Categories(values, ordered=table.get("ordered", False))
+
+
+def guarantee_fields(declared: Mapping[Any, Any]) -> list[dict[str, Any]]:
+    """Return the releases that found columns as fields of a JSON or TOML file.
+
+    `declared` are the values by column. A release has the names of its columns unless it found all columns.
+    """
+    fields = []
+    for release in list_releases(declared):
+        field = {"record": release.guarantee.to_json(), "release_id": release.id}
+        names = [name for name in declared if release in list_releases(declared[name])]
+        if len(names) < len(declared):
+            field["columns"] = value_to_json(names)
+        fields.append(field)
+    return fields
