@@ -127,19 +127,20 @@ def find_sampling_variance(
 
 
 def find_ratio_interval(
-    estimate: object, variance: object, slope: object, curvature: object, level: float
+    estimate: object, error: object, slope: object, curvature: object, level: float
 ) -> ConfidenceInterval:
-    """Return intervals of estimates with errors t of the variance ``variance + 2 * slope * t + curvature * t**2``.
+    """Return intervals of estimates with errors t of the variance ``error**2 + 2 * slope * t + curvature * t**2``.
 
     They are intervals of ratios (Fieller 1954), and nan if no true value is excluded at the level.
     """
-    # A bound is an error t whose square is z^2 (variance + 2 slope t + curvature t^2). If
+    # A bound is an error t whose square is z^2 (error^2 + 2 slope t + curvature t^2). If
     # z^2 curvature >= 1, the square is smaller for all large t.
     square = NORMAL.quantile(level) ** 2
     remaining = 1 - square * np.asarray(curvature)
     remaining = np.where(remaining > 0, remaining, np.nan)
     middle = square * slope
-    margin = np.sqrt(middle**2 + remaining * square * variance)
+    # Squares may exceed the largest float.
+    margin = np.hypot(middle, np.sqrt(remaining * square) * error)
     low, high = (middle - margin) / remaining, (middle + margin) / remaining
     return ConfidenceInterval(estimate + low, estimate + high)
 

@@ -317,7 +317,7 @@ class LinearModel(SupervisedStatistic):
         )
         errors = table["std_error"] = np.hypot(*found[1:3])
         table["lower"], table["upper"] = find_ratio_interval(
-            found[0], errors**2, slopes, curvatures, level
+            found[0], errors, slopes, curvatures, level
         )
         missing = table.index[table["lower"].isna()].tolist()
         if missing:

@@ -72,7 +72,7 @@ def test_penalty_of_a_small_column_does_not_shrink_other_columns(size, delta):
     assert model.coef_[0] == pytest.approx(0.1, abs=0.005)
     # Its values change predictions by a negligible amount.
     assert abs(model.coef_[1]) * 3 * size < 1e-5
-    assert np.isfinite(model.intercept_)
+    assert model.summary().notna().all(axis=None)
 
 
 @pytest.mark.parametrize("bounds", [(1900.0, 2025.0), (-2025.0, -1900.0), (-1e-6, 1e-6), (1e300, 1e300 + 1e293)])
