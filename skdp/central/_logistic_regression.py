@@ -157,15 +157,31 @@ class Steps(NamedTuple):
     n_drawn: int
 
 
-def find_excess(change: Floats, gradient: Floats, drawn: Floats, error: float) -> float:
-    """Return the slope of the loss at the end of a step that was too long, in slopes at its start; otherwise 0.
+class Position(NamedTuple):
+    """Coefficients during noisy Newton steps; arrays have the shape (n_columns + 1, n_outputs)."""
 
-    `gradient` and `drawn`, with the standard error `error`, are the gradients at the start and at the end.
-    """
-    fall = -float((change * gradient).sum())
-    increase = float((change * drawn).sum())
-    increase -= 3 * error * float(np.linalg.norm(change))
-    return increase / fall if increase > 0 and fall > 0 else 0.0
+    # The coefficients, the noisy gradient, its standard error, and the second derivatives.
+    mean: Floats
+    gradient: Floats
+    error: float
+    curvature: Curvature
+    # The next step.
+    change: Floats
+
+    @property
+    def end(self) -> Floats:
+        """The coefficients at the end of the step."""
+        return self.mean + self.change
+
+    def find_excess(self, drawn: Floats, error: float) -> float:
+        """Return the slope of the loss at the end of a step that was too long, in slopes at its start; otherwise 0.
+
+        `drawn`, with the standard error `error`, is the gradient at the end.
+        """
+        fall = -float((self.change * self.gradient).sum())
+        increase = float((self.change * drawn).sum())
+        increase -= 3 * error * float(np.linalg.norm(self.change))
+        return increase / fall if increase > 0 and fall > 0 else 0.0
 
 
 class Descent:
@@ -188,6 +204,8 @@ class Descent:
         self.n_rows = float(class_counts.sum())
         self.loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
         self.start = np.zeros((rows.rows.n_columns + 1, self.loss.n_outputs))
+        # Largest square of noise, in variances of one number.
+        self.max_square = self.start.size + 4 * math.sqrt(self.start.size)
         if constraint is None:
             # The logits of classes without columns; for two classes, of the second one.
             logits = np.log(class_counts)
@@ -198,73 +216,97 @@ class Descent:
 
     def run(self, budget: PrivacyBudget, parts: Split, source: ByteSource) -> Steps:
         """Take noisy steps with the part of the budget of `fit` for gradients, and `EARLY` for second derivatives."""
-        sums = self._predict_all(self.start)
+        sums, zeros = self._predict_all(self.start), np.zeros_like(self.start)
         curvature = Curvature(self.start, sums, sums, self._predict_all)
-        coefficients, spent = self.start, Fraction(0)
-        of_gradients = budget * parts.gradients
-        mean = gradient = change = np.zeros_like(self.start)
+        position = Position(self.start, zeros, math.inf, curvature, zeros)
         # The growth of logarithms of second derivatives by a step of length 1, beyond the prediction: the mean increase
         # of logits of the longest rows, in all directions.
-        error, rate = math.inf, self.longest / math.sqrt(2 * math.pi * len(self.start))
-        # Largest square of noise, in variances of one number.
-        max_square = mean.size + 4 * math.sqrt(mean.size)
-        left, n_drawn = list(GRADIENTS), 0
+        rate = self.longest / math.sqrt(2 * math.pi * len(self.start))
+        left, spent, draws = list(GRADIENTS), Fraction(0), []
         while left:
             part = left.pop(0)
+            of_gradient = budget * parts.gradients * Fraction(part, sum(GRADIENTS))
             drawn, noise, logits = self._measure_gradient(
-                coefficients, of_gradients * Fraction(part, sum(GRADIENTS)), source
+                position.end, of_gradient, source
             )
-            if not n_drawn:
-                first, first_error = drawn, noise
-            n_drawn += 1
+            draws.append((drawn, noise))
             # Near the minimum, gradients are noise, and second derivatives suffice.
-            is_far = bool(left) and (drawn**2).sum() > noise**2 * max_square
+            is_far = bool(left) and (drawn**2).sum() > noise**2 * self.max_square
             if is_far and left[0] > part == 1 and left[-1] > MIN_LAST_GRADIENT:
                 left.insert(0, part)
                 left[-1] -= part
-            excess = find_excess(change, gradient, drawn, noise)
+            excess = position.find_excess(drawn, noise)
             if left and excess > 0:
-                rate = self._find_rate(curvature, change, rate, excess)
-                change = self._shorten(curvature, change, rate)
-                coefficients = mean + change
-                continue
-            expected = gradient + curvature.change_gradient(change)
-            if n_drawn > 1 and self.loss.n_outputs > 1:
-                # Only the second derivatives at the start are measured.
-                errors = math.hypot(noise, error)
-                curvature = curvature.learn(change, drawn - gradient, errors)
-            curvature = curvature.move(coefficients)
-            if is_far and (n_drawn == 1 or self.loss.n_outputs == 1):
-                measured = self._measure_early(
-                    curvature, logits, budget * EARLY, source
+                rate = self._find_rate(position, rate, excess)
+            else:
+                curvature = self._update_curvature(position, drawn, noise)
+                if is_far and (len(draws) == 1 or self.loss.n_outputs == 1):
+                    measured = self._measure_early(
+                        curvature, logits, budget * EARLY, source
+                    )
+                    spent += EARLY * (measured is not curvature)
+                    curvature = measured
+                position = self._accept_end(
+                    position, curvature, drawn, noise, is_final=not left
                 )
-                spent += EARLY * (measured is not curvature)
-                curvature = measured
-            # The last two gradients are averaged if they differ by noise only.
-            square = float(((drawn - expected) ** 2).sum()) / (noise**2 + error**2)
-            weight = 1.0
-            if not left and square < max_square:
-                weight = 1 / (1 + (noise / error) ** 2)
-            mean = mean + weight * (coefficients - mean)
-            gradient = gradient + weight * (drawn - gradient)
-            error = math.sqrt(weight) * noise
-            curvature = curvature.move(mean)
-            change = self._find_step(
-                curvature, mean, gradient, error, is_final=not left
+            position = self._shorten(position, rate)
+        return self._conclude(position, draws, spent)
+
+    def _update_curvature(
+        self, position: Position, drawn: Floats, noise: float
+    ) -> Curvature:
+        """Move second derivatives to the end of a step; with several classes, learn them from its noisy gradient."""
+        curvature = position.curvature
+        if math.isfinite(position.error) and self.loss.n_outputs > 1:
+            # Only the second derivatives at the start are measured.
+            errors = math.hypot(noise, position.error)
+            curvature = curvature.learn(
+                position.change, drawn - position.gradient, errors
             )
-            change = self._shorten(curvature, change, rate)
-            coefficients = mean + change
+        return curvature.move(position.end)
+
+    def _accept_end(
+        self,
+        position: Position,
+        curvature: Curvature,
+        drawn: Floats,
+        noise: float,
+        *,
+        is_final: bool,
+    ) -> Position:
+        """Go to the end of a step, where `curvature` is, and find the next step.
+
+        The last two gradients are averaged if they differ by noise only.
+        """
+        mean, gradient, error = position.mean, position.gradient, position.error
+        expected = gradient + position.curvature.change_gradient(position.change)
+        square = float(((drawn - expected) ** 2).sum()) / (noise**2 + error**2)
+        weight = 1.0
+        if is_final and square < self.max_square:
+            weight = 1 / (1 + (noise / error) ** 2)
+        mean = mean + weight * position.change
+        gradient = gradient + weight * (drawn - gradient)
+        error = math.sqrt(weight) * noise
+        curvature = curvature.move(mean)
+        change = self._find_step(curvature, mean, gradient, error, is_final=is_final)
+        return Position(mean, gradient, error, curvature, change)
+
+    def _conclude(
+        self, position: Position, draws: Sequence[tuple[Floats, float]], spent: Fraction
+    ) -> Steps:
+        """Return the results of steps; `draws` are the noisy gradients with their standard errors."""
+        mean, gradient, error, curvature, _ = position
+        first, first_error = draws[0]
         # By the trapezoidal rule, and minus the standard deviation of its noise.
         shift = self.start - mean
         gain = float((shift * (first + gradient)).sum())
         gain -= math.hypot(first_error, error) * float(np.linalg.norm(shift))
-        curvature = curvature.move(coefficients)
-        return Steps(mean, gradient, error, curvature, spent, gain, n_drawn)
+        curvature = curvature.move(position.end)
+        return Steps(mean, gradient, error, curvature, spent, gain, len(draws))
 
-    def _find_growth(
-        self, curvature: Curvature, change: Floats, rates: Floats
-    ) -> Floats:
+    def _find_growth(self, position: Position, rates: Floats) -> Floats:
         """Predict second derivatives along a step, divided by those at its start; (n_rates, n_fractions)."""
+        curvature, change = position.curvature, position.change
         along = []
         for fraction in FRACTIONS:
             sums = self._predict_all(curvature.coefficients + fraction * change)
@@ -274,21 +316,20 @@ class Descent:
         growth: Floats = np.exp(np.outer(rates, length * FRACTIONS))
         return growth * np.array(along) / max(float(start), 2.0**-1000)
 
-    def _shorten(self, curvature: Curvature, change: Floats, rate: float) -> Floats:
+    def _shorten(self, position: Position, rate: float) -> Position:
         """Shorten a Newton step such that the predicted loss is smallest at its end."""
-        (growth,) = self._find_growth(curvature, change, np.array([rate]))
+        (growth,) = self._find_growth(position, np.array([rate]))
         falls = np.append(0.0, np.cumsum(growth)) / len(growth)
         ends = np.linspace(0, 1, len(falls))
-        return change * float(np.interp(1.0, falls, ends))
+        change = position.change * float(np.interp(1.0, falls, ends))
+        return position._replace(change=change)
 
-    def _find_rate(
-        self, curvature: Curvature, change: Floats, rate: float, excess: float
-    ) -> float:
-        """Return the rate of growth, at least `rate`, with which a step has an `excess`, see `find_excess`."""
+    def _find_rate(self, position: Position, rate: float, excess: float) -> float:
+        """Return the rate of growth, at least `rate`, with which a step has an `excess`, see `Position`."""
         # No logit changes by more than the length of a row times the length of the step, so a
         # second derivative does not grow faster than at this rate (F. Bach, 2010).
         rates = np.linspace(rate, max(self.longest, rate), 64)
-        totals = self._find_growth(curvature, change, rates).mean(axis=1)
+        totals = self._find_growth(position, rates).mean(axis=1)
         return float(np.interp(1 + excess, totals, rates))
 
     def _measure_gradient(
