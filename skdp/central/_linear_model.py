@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -54,8 +54,11 @@ from skdp.central.linear._products import (
     NoisyProducts,
     Units,
     append_constant,
+    exclude_constant_columns,
+    explain_constant_columns,
     explain_dependence,
     explain_noise,
+    find_contrasts,
     find_gain,
     shrink_jointly,
     warn_of_weak_effects,
@@ -233,9 +236,12 @@ class LinearModel(SupervisedStatistic):
         units: Units,
         coefficients: Floats,
         inference: Inference | None,
+        excluded: Sequence[int] = (),
         reason: str = "",
     ) -> None:
         """Set the coefficients and the rows of `summary`, which are nan if `inference` is None; `reason` states why.
+
+        Columns that are `excluded` have no estimates.
 
         `coefficients` has the shape (n_columns + 1,) or (n_columns + 1, n_outputs), the constant last.
         """
@@ -257,6 +263,8 @@ class LinearModel(SupervisedStatistic):
                 self._estimates[:] = estimates, *errors, slopes * scales, curvatures
                 is_known = MAX_QUANTILE**2 * curvatures < 1
                 self._estimates[:3, ~is_known] = np.nan
+                self._estimates[:, excluded] = np.c_[[np.nan] * 3 + [0.0] * 2]
+                terms[..., excluded] = 0.0  # rounding errors remain
         if not self.fit_intercept:
             # Rounding errors remain.
             terms[..., -1] = self._estimates[:3, -1] = 0.0
@@ -288,8 +296,8 @@ class LinearModel(SupervisedStatistic):
         Warns
         -----
         UserWarning
-            If there are no intervals: because of the noise, of columns that are constant or depend on each other, or of
-            classes that the columns separate.
+            If coefficients have no intervals: because of the noise, of columns that are constant or depend on each
+            other, or of classes that the columns separate.
         """
         check_is_fitted(self)
         level = check_confidence_level(confidence_level)
@@ -298,9 +306,7 @@ class LinearModel(SupervisedStatistic):
                 f"summary requires two classes, got {len(self.coef_)}. Fit a model of "
                 "one class against the others."
             )
-        unnamed = [f"x{column}" for column in range(self.n_features_in_)]
-        names = list(getattr(self, "feature_names_in_", unnamed))
-        constant = "intercept"
+        names, constant = self._name_columns(), "intercept"
         while constant in names:
             constant += "_"
         # The constant is the first term.
@@ -319,15 +325,25 @@ class LinearModel(SupervisedStatistic):
         table["lower"], table["upper"] = find_ratio_interval(
             found[0], errors, slopes, curvatures, level
         )
-        missing = table.index[table["lower"].isna()].tolist()
+        reasons = [self._reason] * bool(self._reason)
+        # Only the variances of other coefficients change.
+        is_noise = (curvatures > 0) | (not reasons)
+        missing = table.index[table["lower"].isna() & is_noise].tolist()
         if missing:
-            reason = self._reason or explain_noise(
+            noise = explain_noise(
                 1 / math.sqrt(max(float(curvatures.max()), 2.0**-1000)),
                 NORMAL.quantile(level),
                 terms=missing if len(missing) < len(table) else (),
             )
+            reasons.append(noise)
+        for reason in reasons:
             warn_user(reason, "guide/models#coefficients-with-standard-errors")
         return table
+
+    def _name_columns(self) -> list[str]:
+        """Name the columns of X."""
+        unnamed = [f"x{column}" for column in range(self.n_features_in_)]
+        return list(getattr(self, "feature_names_in_", unnamed))
 
     def _name_terms(self) -> str:
         """Name the index of the summary."""
@@ -341,6 +357,20 @@ class LinearModel(SupervisedStatistic):
             # As in `fit`: beyond limits that are found, an effect is unknown.
             numbers = np.clip(numbers, *self.bounds_[: self.n_features_in_].T)
         return numbers @ self.coef_.T + self.intercept_
+
+
+class RidgeFit(NamedTuple):
+    """Results of noisy Newton steps for a numeric target."""
+
+    # Shape (n_columns + 1,), with the constant last.
+    coefficients: Floats
+    # None if the noise is too large.
+    inference: Inference | None
+    # The noisy sums of products of columns, and the columns that are constant, up to noise.
+    products: NoisyProducts
+    excluded: list[int]
+    # The noisy sum of the weights of the rows.
+    n_rows: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,6 +402,10 @@ class TargetRows:
             return Noise.gaussian(budget, self.rows.square * UNIT**2)
         return Noise.joint(budget, UNIT**2, self.n_inputs)
 
+    def expect_support(self, n_rows: float) -> float:
+        """Return the sum of squares of a new column, or of a column that varies within its bounds."""
+        return n_rows / (16 if self.budget.kind == "epsilon" else 64)
+
     def fit(
         self,
         penalties: Floats,
@@ -379,18 +413,25 @@ class TargetRows:
         source: ByteSource,
         *,
         fit_intercept: bool = True,
-    ) -> tuple[Floats, Inference | None, NoisyProducts, float]:
+    ) -> RidgeFit:
         """Find the coefficients of ridge regression, (n_columns + 1,) with the constant last, by noisy Newton steps.
 
         `penalties` of shape (n_columns,) are added to the sums of squares of the columns before these were multiplied
-        by ``units.axes``. Also return an inference, which is None if the noise is too large, the noisy sums of products
-        of columns, and the noisy sum of the weights of the rows.
+        by ``units.axes``.
         """
-        constraint = None if fit_intercept else units.to_terms[-1]
         products, n_rows = self._measure_products(penalties, units.axes, source)
         is_pure = self.budget.kind == "epsilon"
         has_rows = not (is_pure and warn_of_few_rows(n_rows, products.error))
-        products = replace(products, constraint=constraint)
+        contrasts = find_contrasts(products, units, fit_intercept=fit_intercept)
+        reductions = exclude_constant_columns(
+            products,
+            units,
+            products.find_certainty(contrasts),
+            self.expect_support(n_rows),
+            fit_intercept=fit_intercept,
+        )
+        supported = (pair for pair in reductions if pair[0].is_supported)
+        products, excluded = next(supported, reductions[0])
         estimate = coefficients = np.zeros(self.n_inputs)
         distance = 0.0
         for step, part in enumerate(GRADIENT_STEPS):
@@ -421,19 +462,26 @@ class TargetRows:
 
         inverse = products.inverse
         covariance = inverse @ inverse / precision
-        is_supported = products.eigen[0][0] > MIN_SUPPORT * products.noise_norm
-        gain = find_gain(products, total, estimate, coefficients, covariance)
+        gain = find_gain(
+            products,
+            total,
+            estimate,
+            coefficients,
+            covariance,
+            fit_intercept=fit_intercept,
+        )
         if has_rows and gain < 0:
             warn_of_weak_effects(has_delta=not is_pure)
         scores = self._measure_scores(coefficients, limit, source)
         inference = None
-        if is_supported:
-            expected = row_variance * replace(products, penalties=0.0).matrix
+        if products.is_supported:
+            of_rows = replace(products, penalties=0.0, constraints=())
+            expected = row_variance * of_rows.matrix
             squares = scores.shrink_toward(expected).sums * limit**2
             squares *= n_rows / max(n_rows - self.n_inputs, 1.0)
             sampling = self.rows.widening * inverse @ squares @ inverse
             inference = Inference(estimate, covariance, sampling)
-        return coefficients, inference, products, n_rows
+        return RidgeFit(coefficients, inference, products, excluded, n_rows)
 
     def _measure_products(
         self, penalties: Floats, axes: Floats, source: ByteSource
@@ -613,14 +661,13 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
             slopes = unit / on_grid.units
         units = units._replace(slopes=slopes, target=unit, target_start=float(start))
         target_rows = TargetRows(rows, target, budget)
-        coefficients, inference, products, n_rows = target_rows.fit(
+        coefficients, inference, products, excluded, n_rows = target_rows.fit(
             penalties, units, source, fit_intercept=self.fit_intercept
         )
-        reason = ""
+        names = self.guarantee_.scope[: self.n_features_in_]
+        reason = explain_constant_columns([names[column] for column in excluded])
         if inference is None:
-            # The variance of a new column, or of a column that varies within its bounds.
-            expected = n_rows / (16 if budget.kind == "epsilon" else 64)
-            names = self.guarantee_.scope[: self.n_features_in_]
+            expected = target_rows.expect_support(n_rows)
             support = min(products.eigen[0][0], expected) / products.noise_norm
             reason = explain_dependence(products, units.axes, names, expected)
             if not reason:
@@ -629,7 +676,7 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
                 reason = explain_noise(support, MIN_SUPPORT, few=few)
                 if budget.kind == "epsilon" and n_rows > 3 * products.error:
                     warn_of_missing_delta()
-        self._set_coefficients(units, coefficients, inference, reason)
+        self._set_coefficients(units, coefficients, inference, excluded, reason)
 
     def predict(self, X: TableLike) -> Floats:
         """Return the expected target of rows.

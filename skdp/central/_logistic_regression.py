@@ -60,9 +60,13 @@ from skdp.central.linear._products import (
     NoisyProducts,
     Units,
     append_constant,
+    exclude_constant_columns,
+    explain_constant_columns,
     explain_dependence,
     explain_noise,
     find_change,
+    find_complement,
+    find_contrasts,
     invert,
     move_sums,
     shrink_jointly,
@@ -184,19 +188,32 @@ class Position(NamedTuple):
         return increase / fall if increase > 0 and fall > 0 else 0.0
 
 
+class Conclusion(NamedTuple):
+    """Coefficients of two classes, and the reason why none has an interval; the text is empty if some have one."""
+
+    inference: Inference
+    # The second derivatives, and the columns that are constant, up to noise.
+    information: NoisyProducts
+    excluded: list[int]
+    reason: str
+
+
 class Descent:
     """Noisy Newton steps from start coefficients, of the shape (n_columns + 1, n_outputs), with the constant last."""
 
     loss: BinaryLoss | SoftmaxLoss
 
     def __init__(
-        self, rows: WeightedRows, class_counts: Floats, constraint: Floats | None
+        self,
+        rows: WeightedRows,
+        class_counts: Floats,
+        units: Units,
+        *,
+        fit_intercept: bool,
     ) -> None:
-        """Start at the noisy sums of weights of classes, (n_classes,), without effects of columns.
-
-        `constraint` is the combination of coefficients that remains 0; None with an intercept.
-        """
-        self.rows, self.constraint = rows, constraint
+        """Start at the noisy sums of weights of classes, (n_classes,), without effects of columns."""
+        self.rows, self.units, self.fit_intercept = rows, units, fit_intercept
+        self.constraints = units.find_constraints(fit_intercept=fit_intercept)
         self.constant = rows.constant / UNIT
         # The largest norm of a row.
         self.longest = math.sqrt(rows.square) / UNIT
@@ -206,7 +223,7 @@ class Descent:
         self.start = np.zeros((rows.rows.n_columns + 1, self.loss.n_outputs))
         # Largest square of noise, in variances of one number.
         self.max_square = self.start.size + 4 * math.sqrt(self.start.size)
-        if constraint is None:
+        if fit_intercept:
             # The logits of classes without columns; for two classes, of the second one.
             logits = np.log(class_counts)
             logits = (
@@ -367,7 +384,7 @@ class Descent:
         error `error`.
         """
         products = [
-            NoisyProducts(sums, 0.0, 0.0, constraint=self.constraint)
+            NoisyProducts(sums, 0.0, 0.0, constraints=self.constraints)
             for sums in curvature.sums
         ]
         changes = [one.inverse @ g for one, g in zip(products, gradient.T, strict=True)]
@@ -421,14 +438,59 @@ class Descent:
         return replace(curvature, sums=np.stack(sums))
 
     def infer(
-        self, steps: Steps, budget: PrivacyBudget, parts: Split, source: ByteSource
-    ) -> tuple[Inference, NoisyProducts]:
-        """Infer the coefficients of two classes by noisy steps, and measurements at their mean coefficients.
+        self,
+        steps: Steps,
+        measured: tuple[NoisyProducts, NoisyProducts],
+        names: Sequence[Any],
+        min_class: float,
+    ) -> Conclusion:
+        """Infer the coefficients of two classes by noisy steps, and `measured` sums at their mean coefficients.
 
-        `budget` is the whole budget of `fit`, and `parts` are its fractions. Also return the second derivatives.
+        `min_class` is the smallest number of rows of the smaller class.
         """
-        information, scores = self._measure(steps, budget, parts, source)
+        information, scores = measured
+        smallest = float(np.linalg.eigvalsh(self._predict(steps.mean[:, 0]))[0])
+        choices = exclude_constant_columns(
+            information,
+            self.units,
+            self._find_certainty(information),
+            # Of a column with the variance of new columns.
+            float(information.sums[-1, -1]) / self.constant**2 / 64,
+            fit_intercept=self.fit_intercept,
+        )
+        # Without constant columns, or else with all columns.
+        for reduced, excluded in (choices[-1], choices[0]):
+            inference = self._infer(steps, reduced, scores)
+            # Two thirds of the prediction, which does not include that rows are shortened.
+            reason = explain_dependence(
+                reduced, self.units.axes, names, smallest / 1.5, excluded
+            )
+            reason = reason or self._explain(inference, reduced, min_class, names)
+            if not reason:
+                break
+        return Conclusion(inference, reduced, excluded, reason)
+
+    def _find_certainty(self, information: NoisyProducts) -> Floats:
+        """Return the certainty that columns vary, by their second derivatives and covariances, see `Linearization`."""
+        contrasts = find_contrasts(
+            information, self.units, fit_intercept=self.fit_intercept
+        )
+        added = append_constant(self.rows.uncertainty, 0.0)
+        squares, noise = (
+            np.einsum("ic,ij,jc->c", contrasts, each, contrasts)
+            for each in (self.rows.squares, added)
+        )
+        excess = squares / np.maximum(noise, 2.0**-1000) - 1
+        certainty = excess * math.sqrt(len(added) - 1) / 2
+        certainty += information.find_certainty(contrasts) / math.sqrt(2)
+        return np.asarray(certainty, float)
+
+    def _infer(
+        self, steps: Steps, information: NoisyProducts, scores: NoisyProducts
+    ) -> Inference:
+        """Infer coefficients within the constraints of second derivatives, with sums of products of gradients."""
         (mean,), (gradient,), error = steps.mean.T, steps.gradient.T, steps.error
+        mean, constraints = information.project(mean), information.constraints
         expected = steps.curvature.move(steps.mean).sums[0]
         squares, added = self.rows.squares, append_constant(self.rows.uncertainty, 0)
         uncertainty = np.asarray(np.linalg.solve(squares, added).T, float)
@@ -440,12 +502,12 @@ class Descent:
         scores = scores.shrink_toward(positive.sums)
         start = self._predict(mean)
         middle = self._predict(mean - positive.inverse @ gradient / 2)
-        inverse = invert(move_sums(positive.sums, start, middle), self.constraint)
+        inverse = invert(move_sums(positive.sums, start, middle), constraints)
         end = self._predict(mean - inverse @ gradient)
-        inverse = invert(move_sums(shrunk.sums, start, middle), self.constraint)
+        inverse = invert(move_sums(shrunk.sums, start, middle), constraints)
         step = -inverse @ gradient
         sampling = self.rows.widening * move_sums(scores.sums, start, end)
-        inverse = invert(move_sums(shrunk.sums, start, end), self.constraint)
+        inverse = invert(move_sums(shrunk.sums, start, end), constraints)
         # The error of the second derivatives changes with them, and is multiplied by the step.
         change = find_change(start, middle)
         moved = change.T @ step
@@ -462,9 +524,9 @@ class Descent:
             added,
         )
         covariances = inverse @ noise @ inverse, inverse @ sampling @ inverse
-        return Inference(mean + step, *covariances, Linearization(*errors)), information
+        return Inference(mean + step, *covariances, Linearization(*errors))
 
-    def _measure(
+    def measure(
         self, steps: Steps, budget: PrivacyBudget, parts: Split, source: ByteSource
     ) -> tuple[NoisyProducts, NoisyProducts]:
         """Measure sums of second derivatives, and of products of gradients, at the mean coefficients of steps."""
@@ -492,30 +554,19 @@ class Descent:
         factors = np.minimum(factors, largest)
         noise = plan_product_noise(budget * (parts.information - steps.spent), square)
         information = rows.measure_products(factors, noise, source, 1 / 4)
-        information = replace(information, constraint=self.constraint)
         factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
         noise = plan_product_noise(budget * parts.scores, rows.square)
         return information, rows.measure_products(factors, noise, source, 1 / 4)
 
-    def explain(
+    def _explain(
         self,
-        steps: Steps,
         inference: Inference,
         information: NoisyProducts,
-        *,
         min_class: float,
-        axes: Floats,
         names: Sequence[Any],
     ) -> str:
-        """Explain why no coefficient has an interval; return an empty text if their variances decide which have one.
-
-        The columns were multiplied by `axes`, and `min_class` is the smallest number of rows of the smaller class.
-        """
-        expected = float(np.linalg.eigvalsh(self._predict(steps.mean[:, 0]))[0])
-        # Two thirds of the prediction, which does not include that rows are shortened.
-        reason = explain_dependence(information, axes, names, expected / 1.5)
-        if reason:
-            return reason
+        """Explain why no coefficient has an interval; return an empty text if their variances decide which have one."""
+        axes = self.units.axes
         if min_class <= 0:
             return explain_noise(0.0, 1.0, few="rows of the rarer class")
         # The sum of the smaller probabilities of the rows, at most, up to noise.
@@ -590,6 +641,12 @@ class PublicRows:
         self.unit = float(np.linalg.norm(self.weighted, axis=1).max()) / (1 << 16)
         self.integers = np.rint(self.weighted / self.unit).astype(np.int64)
 
+    @property
+    def constant_columns(self) -> list[int]:
+        """The columns of 0 after they were standardized; in a model with an intercept, all constant columns."""
+        squares = (self.inputs[:, :-1] ** 2).mean(axis=0)
+        return np.flatnonzero(squares < 2.0**-20).tolist()
+
     def noise(self, budget: PrivacyBudget) -> Noise:
         """Return the noise of sums of inputs by class."""
         # Sums of integers are exact in any order, so the class of a row changes them by
@@ -660,11 +717,13 @@ class PublicRows:
         variances = self.weights * probabilities * (1 - probabilities)
         information = self.inputs.T * variances @ self.inputs
         min_eigenvalue = MIN_TARGET_INFORMATION * math.sqrt(len(sums)) * error
-        if np.linalg.eigvalsh(information)[0] <= min_eigenvalue:
-            return None
         # The last coefficient is the intercept.
-        constraint = None if self.fit_intercept else np.eye(len(sums))[-1]
-        inverse = invert(information, constraint)
+        fixed = [*self.constant_columns, *[-1] * (not self.fit_intercept)]
+        constraints = np.eye(len(sums))[fixed]
+        basis = find_complement(constraints, len(sums))
+        if np.linalg.eigvalsh(basis.T @ information @ basis)[0] <= min_eigenvalue:
+            return None
+        inverse = invert(information, constraints)
         gradient = self.inputs.T @ (self.weights * probabilities) - sums
         # The covariances of the gradient due to the noise and to the sample (sandwich).
         sampling = self.inputs.T * (self.weights * variances) @ self.inputs
@@ -950,7 +1009,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         scales = public.scaler.scale_
         means = public.fit_intercept * public.scaler.mean_ / scales
         units = Units(1 / scales, means, np.eye(len(scales)))
-        self._set_coefficients(units, coefficients, inference)
+        excluded, names = public.constant_columns, self._name_columns()
+        reason = explain_constant_columns([names[column] for column in excluded])
+        self._set_coefficients(units, coefficients, inference, excluded, reason)
 
     def _release(self, plan: Plan[ClassRows | PublicRows], source: ByteSource) -> None:
         """Limit the norm of rows, fit coefficients by noisy Newton steps, and convert them to original units."""
@@ -969,31 +1030,34 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
         min_count = 2 * to_float(noise.std) / UNIT
         counts = np.maximum(counts, min_count)
-        constraint = None if self.fit_intercept else units.to_terms[-1]
-        descent = Descent(rows, counts, constraint)
+        descent = Descent(rows, counts, units, fit_intercept=self.fit_intercept)
         parts = divide_budget(n_classes, descent.n_rows, budget)
         steps = descent.run(budget, parts, source)
         coefficients = steps.curvature.coefficients
-        inference, reason = None, ""
+        inference: Inference | None = None
+        excluded: list[int] = []
+        reason = ""
         if n_classes == 2:
-            inference, information = descent.infer(steps, budget, parts, source)
-            reason = descent.explain(
-                steps,
-                inference,
-                information,
-                min_class=float(counts.min()) - min_count,
-                axes=units.axes,
-                names=self.guarantee_.scope[: self.n_features_in_],
+            names = self.guarantee_.scope[: self.n_features_in_]
+            measured = descent.measure(steps, budget, parts, source)
+            min_class = float(counts.min()) - min_count
+            inference, information, excluded, reason = descent.infer(
+                steps, measured, names, min_class
             )
-            curvatures = [inference.find_variances(row)[-1] for row in units.to_terms]
+            terms = np.delete(units.to_terms, excluded, axis=0)
+            curvatures = [inference.find_variances(row)[-1] for row in terms]
             if not reason and max(curvatures) < MAX_CURVATURE:
                 shift = inference.coefficients[:, np.newaxis] - descent.start
                 coefficients = descent.start + shrink_jointly(
                     [information], shift, steps.error**2
                 )
+            coefficients = information.project(coefficients)
             if reason:
                 inference = None
+            reason = reason or explain_constant_columns(
+                [names[column] for column in excluded]
+            )
             if steps.gain <= 0:
                 warn_of_weak_effects()
-        self._set_coefficients(units, coefficients, inference, reason)
+        self._set_coefficients(units, coefficients, inference, excluded, reason)
         self.n_iter_ = steps.n_drawn

@@ -316,8 +316,6 @@ WITHOUT_INTERVALS = {
         lambda X: pd.get_dummies(pd.cut(X["a"], [-9, -0.5, 0.5, 9], labels=["x", "y", "z"]), dtype=float).join(X["b"]),
         r"Columns \['x', 'y', 'z'\] depend on each other.*DPOneHotEncoder\(drop='first'\)",
     ),
-    "a constant column": (lambda X: X.assign(c=0.5), "Column 'c' is constant within its bounds"),
-    "only a constant column": (lambda X: X[["a"]] * 0, "Column 'a' is constant within its bounds"),
     "few rows": (lambda X: X[:150], "The noise is too large .* Narrower bounds"),
 }
 
@@ -334,6 +332,41 @@ def test_reason_for_missing_intervals_names_the_columns(name, delta):
         model = LINEAR(1.0, delta=delta, random_state=1).fit(X, y[: len(X)])
     with pytest.warns(UserWarning, match=reason):
         assert model.summary().isna().all(axis=None)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.37])
+@pytest.mark.parametrize(
+    ("make", "draw"),
+    [
+        (LINEAR, draw_numbers),
+        (partial(LINEAR, delta=1e-6), draw_numbers),
+        (partial(DPRidge, delta=1e-6, bounds=(-4, 4), target_bounds=(-9, 11)), draw_numbers),
+        (LOGISTIC, draw_classes),
+        (TARGET, draw_classes),
+    ],
+    ids=["pure linear", "linear", "ridge", "logistic", "private target"],
+)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_constant_column_alone_has_no_coefficient(make, draw, value, fit_intercept):
+    """An indicator without rows, or of all rows, removed the estimates and intervals of all coefficients."""
+    X, y = draw(np.random.default_rng(0), 20_000)
+    X = pd.DataFrame(X, columns=["a", "b"]).assign(c=value)
+    model = make(2.0, fit_intercept=fit_intercept, random_state=1)
+    if model.bounds is not None:
+        model.set_params(bounds={"a": (-4, 4), "b": (-4, 4), "c": (0, 1)})
+    model.fit(X, y)
+    if value and not fit_intercept:  # the column replaces the intercept
+        summary = model.summary().rename({"c": "intercept"})
+        summary[:] = summary.mul([1, 1, value], axis=0)
+    else:
+        with pytest.warns(UserWarning, match="Column 'c' is constant within its bounds, up to noise"):
+            summary = model.summary()
+        assert summary.loc["c"].isna().all() and model.coef_.ravel()[2] == 0
+        summary = summary.drop("c")
+    assert summary.notna().all(axis=None)
+    if value or fit_intercept:
+        wanted = pd.Series(WEIGHTS[:3], ["intercept", "a", "b"])[summary.index]
+        assert (abs(summary["estimate"] - wanted) < 3.5 * summary["std_error"]).all()
 
 
 @pytest.mark.parametrize("make", [LINEAR, LOGISTIC])
@@ -566,7 +599,6 @@ def test_coefficients_of_a_rare_class_with_much_noise_have_both_signs():
             "Column 'b' and the other columns separate the classes",
         ),
         (lambda X, y: (X.assign(c=X["a"]), y), r"Columns \['a', 'c'\] depend on each other"),
-        (lambda X, y: (X.assign(c=0.5), y), "Column 'c' is constant within its bounds"),
         (lambda X, y: (X[:100], y[:100]), "The noise is too large .* of the rarer class. Use more rows"),
     ],
 )

@@ -26,6 +26,9 @@ EXPECTED_VARIANCE = 0.1
 # The same for the products of two columns, which are 0 if the columns are independent.
 EXPECTED_PAIR_VARIANCE = 0.01
 
+# Smallest expected eigenvalue, in norms of the noise, below which a column is not constant but unknown.
+MIN_EXPECTED = 8
+
 # Quantile of the lowest level of intervals that are given: 0.95.
 MAX_QUANTILE = NORMAL.quantile(0.95)
 
@@ -42,17 +45,18 @@ def append_constant(matrix: Floats, number: float) -> Floats:
     return appended
 
 
-def invert(matrix: Floats, constraint: Floats | None) -> Floats:
-    """Invert the second derivatives of a loss, for Newton steps that do not change ``constraint @ coefficients``.
+def find_complement(constraints: Floats | tuple[()], size: int) -> Floats:
+    """Return an orthonormal basis of the coefficients with ``constraints @ coefficients == 0``, as columns."""
+    rows = np.reshape(constraints, (-1, size))
+    basis = np.linalg.qr(rows.T, mode="complete")[0]
+    return np.asarray(basis[:, len(rows) :], float)
 
-    `constraint` has the shape (n_columns + 1,); None without a constraint.
-    """
-    inverse = np.asarray(np.linalg.inv(matrix), float)
-    if constraint is None:
-        return inverse
-    direction = inverse @ constraint
-    removed: Floats = np.outer(direction, direction) / (constraint @ direction)
-    return inverse - removed
+
+def invert(matrix: Floats, constraints: Floats | tuple[()]) -> Floats:
+    """Invert the second derivatives of a loss, for Newton steps that do not change ``constraints @ coefficients``."""
+    basis = find_complement(constraints, len(matrix))
+    inverse: Floats = basis @ np.linalg.inv(basis.T @ matrix @ basis) @ basis.T
+    return inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +70,9 @@ class NoisyProducts:
     square_error: float
     # Penalties of pairs of coefficients, of the shape of `sums`.
     penalties: Floats | float = 0.0
-    # Combination of the coefficients that remains 0: the intercept, in a model without it.
-    constraint: Floats | None = None
+    # Combinations of the coefficients that remain 0, (n_constraints, n_columns + 1): the intercept, in a model without
+    # it, and coefficients of columns that do not vary.
+    constraints: Floats | tuple[()] = ()
     # Orthogonal directions, as columns, and the variances of the errors of shrunk sums in
     # pairs of them; both have the shape of `sums`.
     directions: Floats | None = None
@@ -81,6 +86,21 @@ class NoisyProducts:
         return float(np.linalg.norm(self.errors[0]))
 
     @property
+    def means(self) -> Floats:
+        """The means of the columns, as multiples of the constant; (n_columns,)."""
+        total = self.sums[-1]
+        means: Floats = total[:-1] / max(float(total[-1]), 2 * self.noise_norm)
+        return means
+
+    @property
+    def centered(self) -> Floats:
+        """Sums of products of the centered columns."""
+        centered: Floats = self.sums[:-1, :-1] - np.outer(
+            self.means, self.sums[-1, :-1]
+        )
+        return centered
+
+    @property
     def errors(self) -> Floats:
         """The standard deviations of the noise of all sums, of the shape of `sums`."""
         errors = np.full(self.sums.shape, self.error)
@@ -89,21 +109,50 @@ class NoisyProducts:
 
     @cached_property
     def eigen(self) -> tuple[Floats, Floats]:
-        """Eigenvalues of the sums with penalties, ascending, and eigenvectors, as columns."""
-        values, vectors = np.linalg.eigh(self.sums + self.penalties)
-        return values, vectors
+        """Eigenvalues of the sums with penalties, ascending, and eigenvectors, as columns, within the constraints."""
+        basis = find_complement(self.constraints, len(self.sums))
+        values, vectors = np.linalg.eigh(basis.T @ (self.sums + self.penalties) @ basis)
+        return values, basis @ vectors
+
+    @property
+    def is_supported(self) -> bool:
+        """True if all eigenvalues clearly exceed the noise, so that Newton steps converge."""
+        return bool(self.eigen[0][0] > MIN_SUPPORT * self.noise_norm)
+
+    @cached_property
+    def _supported_values(self) -> Floats:
+        """The eigenvalues, at least as large as their noise."""
+        values, _ = self.eigen
+        smallest = max(MIN_SUPPORT * self.noise_norm, 2.0**-40 * values[-1])
+        return np.maximum(values, smallest)
 
     @cached_property
     def matrix(self) -> Floats:
-        """The sums with penalties, and with eigenvalues that exceed their noise."""
-        values, vectors = self.eigen
-        smallest = max(MIN_SUPPORT * self.noise_norm, 2.0**-40 * values[-1])
-        return vectors * np.maximum(values, smallest) @ vectors.T
+        """The sums with penalties, within the constraints, and with eigenvalues that exceed their noise."""
+        return self.eigen[1] * self._supported_values @ self.eigen[1].T
 
     @cached_property
     def inverse(self) -> Floats:
-        """The inverse of `matrix`, see `invert`."""
-        return invert(self.matrix, self.constraint)
+        """The inverse of `matrix` within the constraints, see `invert`."""
+        return self.eigen[1] / self._supported_values @ self.eigen[1].T
+
+    def find_certainty(self, contrasts: Floats) -> Floats:
+        """Return the certainty that columns vary in the directions of contrasts, (n_columns + 1, n_contrasts)."""
+        sizes = np.einsum("ic,ij,jc->c", contrasts, self.sums, contrasts)
+        squares, variances = contrasts**2, self.errors**2
+        # Both entries of a pair have the same error.
+        noise = 2 * np.einsum("ic,ij,jc->c", squares, variances, squares)
+        noise -= np.diag(variances) @ squares**2
+        certainty: Floats = sizes / np.sqrt(noise)
+        return certainty
+
+    def project(self, coefficients: Floats) -> Floats:
+        """Return the coefficients within the constraints whose predictions are nearest."""
+        if not len(self.constraints):
+            return coefficients
+        matrix = replace(self, constraints=()).matrix
+        projected: Floats = invert(matrix, self.constraints) @ matrix @ coefficients
+        return projected
 
     def shrink_toward(
         self,
@@ -198,12 +247,10 @@ def shrink_jointly(
     inverses = np.stack([one.inverse for one in products])
     noise = variance * (np.swapaxes(vectors, 1, 2) @ inverses) ** 2
     noise = noise.sum(axis=2)
-    # A combination of coefficients that remains 0 has no noise.
-    noise[noise <= 2.0**-40 * noise.max()] = np.inf
     squares = np.maximum(components**2, 2.0**-100)
     # Squares in variances of their noise: chi-squared without a signal. Final coefficients
     # keep their direction, which determines the order of predictions.
-    size = np.isfinite(noise).sum()
+    size = noise.size
     excess = float((squares / noise).sum()) - size
     excess = max(excess, 0.05 * size) if is_final else excess - 2 * math.sqrt(size)
     prior = max(excess, 0.0) / (1 / noise).sum()
@@ -216,11 +263,7 @@ def shrink_jointly(
     smallest = np.array([[MIN_SUPPORT * one.noise_norm] for one in products])
     values = np.stack([one.eigen[0] for one in products])
     factors = np.where(values < smallest, squares / (squares + 6 * noise), factors)
-    shrunk = np.einsum("oji,oi->jo", vectors, components * factors)
-    for output, one in enumerate(products):
-        if one.constraint is not None:
-            shrunk[:, output] = one.inverse @ one.matrix @ shrunk[:, output]
-    return shrunk
+    return np.einsum("oji,oi->jo", vectors, components * factors)
 
 
 def find_change(start: Floats, end: Floats) -> Floats:
@@ -370,6 +413,76 @@ class Units(NamedTuple):
         matrix[-1, :-1] = -self.origin @ self.axes
         return matrix
 
+    def find_constraints(
+        self, aliased: Sequence[int] = (), *, fit_intercept: bool
+    ) -> Floats:
+        """Return combinations of coefficients that remain 0: of `aliased` columns, and the intercept without it."""
+        kept = [*aliased, *[-1] * (not fit_intercept)]
+        return self.to_terms[kept]
+
+
+def limit_expected(expected: float, products: NoisyProducts) -> float:
+    """Limit an expected eigenvalue of centered products, because with few rows the eigenvalues are smaller."""
+    others = np.linalg.eigvalsh(products.centered)[1:]
+    return min(expected, float(others.mean())) if len(others) else expected
+
+
+def find_contrasts(
+    products: NoisyProducts, units: Units, *, fit_intercept: bool
+) -> Floats:
+    """Return each column less its mean, or its value in original units in a model without an intercept.
+
+    They are combinations of the scaled columns and the constant, (n_columns + 1, n_columns).
+    """
+    to_columns = np.linalg.inv(units.axes)
+    starts = units.origin / units.constant
+    if fit_intercept:
+        starts = -products.means @ to_columns
+    return np.vstack([to_columns, starts])
+
+
+def exclude_constant_columns(
+    products: NoisyProducts,
+    units: Units,
+    certainty: Floats,
+    expected: float,
+    *,
+    fit_intercept: bool,
+) -> list[tuple[NoisyProducts, list[int]]]:
+    """Return the products with the constraints of a model, without and with excluded columns, and these columns.
+
+    Columns that are constant, up to noise, are excluded one by one: those with the smallest `certainty` to vary, see
+    `find_contrasts`. There are none if the noise is too large for the columns that vary, with the smallest `expected`
+    eigenvalue.
+    """
+    n_constant = int((certainty < MIN_CERTAINTY).sum())
+    # A column is constant only if another one is not.
+    if n_constant == len(certainty) > fit_intercept:
+        n_constant -= 1
+    if limit_expected(expected, products) < MIN_EXPECTED * products.noise_norm:
+        n_constant = 0
+    columns = np.argsort(certainty).tolist()
+    choices = [columns[:size] for size in range(n_constant + 1)]
+    constraints = [
+        units.find_constraints(excluded, fit_intercept=fit_intercept)
+        for excluded in choices
+    ]
+    reduced = [replace(products, constraints=one) for one in constraints]
+    return list(zip(reduced, choices, strict=True))
+
+
+def explain_constant_columns(names: Sequence[Any]) -> str:
+    """State why columns have no coefficients; the text is empty without columns."""
+    if not names:
+        return ""
+    subject, them = f"Columns {list(names)} are constant within their bounds", "them"
+    if len(names) == 1:
+        subject, them = f"Column {names[0]!r} is constant within its bounds", "it"
+    return (
+        f"{subject}, up to noise, so the coefficients are those of a model without "
+        f"{them}. Drop {them}, or declare narrower bounds"
+    )
+
 
 def find_gain(
     products: NoisyProducts,
@@ -377,6 +490,8 @@ def find_gain(
     estimate: Floats,
     shrunk: Floats,
     covariance: Floats,
+    *,
+    fit_intercept: bool,
 ) -> float:
     """Return twice the decrease of the loss by the columns beyond a constant, less its bias and its standard error.
 
@@ -386,12 +501,11 @@ def find_gain(
     # The sums without a minimum of their eigenvalues: it is reached where columns hardly vary.
     sums = products.sums
     gain = float((2 * gradient - sums @ shrunk) @ shrunk)
-    if products.constraint is None:
-        # The decrease by the constant alone.
+    given = products.matrix
+    if fit_intercept:
+        # The decrease by the constant alone, and the products given the constant.
         gain -= float(gradient[-1]) ** 2 / max(float(sums[-1, -1]), products.noise_norm)
-    # The products given the constant.
-    row = products.matrix[-1]
-    given = products.matrix - np.outer(row, row) / row[-1]
+        given = given - np.outer(given[-1], given[-1]) / given[-1, -1]
     # `shrink_jointly` multiplied each component in the direction of an eigenvector of the sums by
     # a factor. The eigenvectors of `given` are arbitrary if several eigenvalues are equal.
     vectors = products.eigen[1]
@@ -451,23 +565,26 @@ def explain_noise(
 
 
 def explain_dependence(
-    products: NoisyProducts, axes: Floats, names: Sequence[Any], expected: float
+    products: NoisyProducts,
+    axes: Floats,
+    names: Sequence[Any],
+    expected: float,
+    excluded: Sequence[int] = (),
 ) -> str:
     """Name the columns that are constant or depend on each other; return an empty text if noise may be the reason.
 
     The columns were multiplied by `axes`. `expected` is the smallest eigenvalue of the products for columns of which
-    none is a combination of others.
+    none is a combination of others. Columns that are `excluded` are not considered.
     """
+    if len(excluded) == len(names):
+        return ""
     required = 2 * products.noise_norm
-    # Sums of products of the centered columns.
-    total = products.sums[-1]
-    means = total[:-1] / max(float(total[-1]), required)
-    centered = products.sums[:-1, :-1] - np.outer(means, total[:-1])
-    values, vectors = np.linalg.eigh(centered)
+    centered, expected = products.centered, limit_expected(expected, products)
+    basis = find_complement(axes[list(excluded)], len(axes))
+    values, vectors = np.linalg.eigh(basis.T @ centered @ basis)
     # The smallest eigenvalue of a constant combination of columns is noise.
-    # With few rows, the eigenvalues of independent columns are smaller than expected.
-    expected = min(expected, float(values[1:].mean())) if len(values) > 1 else expected
-    is_certain = expected > 4 * required and values[0] < products.noise_norm
+    is_certain = expected > MIN_EXPECTED * products.noise_norm
+    is_certain = is_certain and values[0] < products.noise_norm
     # A combination of columns is constant only if another combination is not.
     if not is_certain or (len(names) > 1 and values[-1] <= 2 * required):
         return ""
@@ -476,7 +593,7 @@ def explain_dependence(
     to_columns = np.linalg.inv(axes)
     variances = np.diag(to_columns.T @ centered @ to_columns)
     variances = np.maximum(variances, required * (to_columns**2).sum(axis=0))
-    weights = np.abs(axes @ vectors[:, 0]) * np.sqrt(variances)
+    weights = np.abs(axes @ basis @ vectors[:, 0]) * np.sqrt(variances)
     indices = np.flatnonzero(weights > 0.3 * weights.max())
     involved = [names[index] for index in indices.tolist()]
     if len(involved) == 1:
