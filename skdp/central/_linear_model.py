@@ -546,7 +546,13 @@ class TargetRows:
         budget = self.budget * (PARTS.counts * part / sum(COUNT_STEPS))
         noise = Noise.from_budget(budget)
         counts = noise.add_floats(source, count_by_size(np.abs(residuals)))
-        return choose_residual_limit(counts, to_float(noise.std), n_rows, n_clipped)
+        return choose_residual_limit(
+            counts,
+            to_float(noise.std),
+            n_rows,
+            n_clipped,
+            is_gaussian=noise.is_gaussian,
+        )
 
     def _measure_scores(
         self, coefficients: Floats, limit: float, source: ByteSource

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from skdp._arrays import Floats, Integers, Mask
 from skdp.central._sums import slice_rows
@@ -605,10 +606,10 @@ def count_by_size(sizes: Floats) -> Integers:
     return np.bincount(classes, minlength=len(RESIDUAL_LIMITS)).astype(np.int64)
 
 
-def find_last_count(counts: Floats, error: float) -> int:
+def find_last_count(counts: Floats, error: float, *, is_gaussian: bool) -> int:
     """Return the index of the last noisy count of residuals, by size, beyond which no residuals are certain.
 
-    `error` is the standard deviation of a count.
+    `error` is the standard deviation of a count. Laplace noise has heavier tails than Gaussian noise.
     """
     # A limit above all residuals increases the noise. So the range of residuals is extended
     # by sums of adjacent counts that exceed their noise, the more the farther they are. By
@@ -618,10 +619,18 @@ def find_last_count(counts: Floats, error: float) -> int:
     lengths = np.maximum(index + 1 - index[:, np.newaxis], 0)
     sums = np.where(lengths, totals - (totals - counts)[:, np.newaxis], 0)
     certainty = sums / (max(error, 2.0**-40) * np.sqrt(np.maximum(lengths, 1)))
+    required = 2.5 + 0.2 * index
+    # The quantiles of Laplace noise with the same probabilities, for single counts.
+    added = 0 * required
+    if not is_gaussian:
+        added = -(math.log(2) + log_ndtr(-required)) / math.sqrt(2) - required
+    roots = np.sqrt(np.maximum(lengths, 1))
     far = max(int(np.argmax(counts)), 2)
     while True:
-        best = certainty[far + 1 :, far + 1 :].max(axis=0, initial=0.0)
-        is_certain = best >= 2.5 + 0.2 * np.arange(len(best))
+        n_farther = len(counts) - far - 1
+        excess = certainty[far + 1 :, far + 1 :] - required[:n_farther]
+        excess -= added[:n_farther] / roots[far + 1 :, far + 1 :]
+        is_certain = (excess >= 0).any(axis=0)
         if not is_certain.any():
             break
         far += 1 + int(np.argmax(is_certain))
@@ -629,14 +638,19 @@ def find_last_count(counts: Floats, error: float) -> int:
 
 
 def choose_residual_limit(
-    counts: Floats, error: float, n_rows: float, n_clipped: float
+    counts: Floats,
+    error: float,
+    n_rows: float,
+    n_clipped: float,
+    *,
+    is_gaussian: bool,
 ) -> tuple[float, float]:
     """Choose a limit of residuals, of at most the width of the target, from noisy counts between `RESIDUAL_LIMITS`.
 
     At most about `n_clipped` residuals exceed it, and their parts beyond it add up to a quarter of `n_clipped` limits.
     `error` is the standard deviation of a count. Also return the mean square of clipped residuals, in squared limits.
     """
-    far = find_last_count(counts, error)
+    far = find_last_count(counts, error, is_gaussian=is_gaussian)
     counts = counts[: far + 1]
     # A Weibull distribution has these numbers of residuals beyond two limits. Its tail may
     # be heavy, so a normal distribution would clip too many large residuals.

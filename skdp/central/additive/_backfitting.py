@@ -528,7 +528,11 @@ class ResidualSizes:
         counts = self._noise.add_floats(source, count_by_size(sizes))
         # At most 2 % of the residuals are clipped.
         limit, _ = choose_residual_limit(
-            counts, error, self._n_rows, 0.02 * self._n_rows
+            counts,
+            error,
+            self._n_rows,
+            0.02 * self._n_rows,
+            is_gaussian=self._noise.is_gaussian,
         )
         largest = before.bound / TARGET_UNIT
         is_guessed = bool(counts.max() < MAX_ERRORS * error)
