@@ -140,6 +140,7 @@ class Domain(Mapping[Any, Categories | Interval]):
     """
 
     releases: tuple[Release, ...] = ()  # Releases that found values
+    _constraints: tuple[Expression, ...]
 
     def __init__(
         self,
@@ -176,15 +177,12 @@ class Domain(Mapping[Any, Categories | Interval]):
         found = list_releases(self._attributes)
         self.releases = tuple(dict.fromkeys([*releases, *found]))
         # The type of each column, for expressions; derived columns are added.
-        self._operands: dict[Any, Operand] = {}
-        for name, attribute in self._attributes.items():
-            self._operands[name] = declare_operand(
-                type_of_attribute(attribute), attribute
-            )
+        self._operands: dict[Any, Operand] = {
+            name: declare_operand(type_of_attribute(attribute), attribute)
+            for name, attribute in self._attributes.items()
+        }
         self._derived = parse_derived(derived, self._operands)
-        self._constraints: tuple[Expression, ...] = parse_constraints(
-            constraints, self._operands
-        )
+        self._constraints = parse_constraints(constraints, self._operands)
         # Constraints of another domain were checked when it was made.
         new = [c for c in self._constraints if c not in constraints]
         self._warn_of_missing(new, stacklevel=3)
@@ -194,19 +192,16 @@ class Domain(Mapping[Any, Categories | Interval]):
     ) -> None:
         """Warn of constraints that are false in all rows without a value of a column that declares missing values."""
         for constraint in constraints:
-            excluded = self._list_excluded(constraint)
-            if not excluded:
-                continue
-            text = describe_excluded(constraint, excluded)
-            warn(text, UserWarning, about="guide/domains", stacklevel=stacklevel)
+            if excluded := self._list_excluded(constraint):
+                text = describe_excluded(constraint, excluded)
+                warn(text, UserWarning, about="guide/domains", stacklevel=stacklevel)
 
     def _list_excluded(self, constraint: Expression) -> list[Any]:
         """List the columns whose declared missing values a constraint on rows excludes without naming them."""
         declaring = []
         for column in self._list_read(constraint):
-            values = self[column]
-            is_binned = isinstance(values, Interval)
-            if values.missing if is_binned else None in values.values:
+            x = self[column]
+            if x.missing if isinstance(x, Interval) else None in x.values:
                 declaring.append(column)
         return find_excluded(constraint, declaring, self._derived, self._operands)
 

@@ -70,10 +70,6 @@ class Cells:
         """Return the numbers of a column: its values, or the middles of its bins."""
         return self._read_bins(name, parameter)[:, 1]
 
-    def read_starts(self, name: ColumnName, parameter: str) -> Floats:
-        """Return the numbers of a column: its values, or the starts of its bins."""
-        return self._read_bins(name, parameter)[:, 0]
-
     def read_edges(self, name: ColumnName, parameter: str) -> Floats:
         """Return the edges of the bins of a column, (n_values, 2); numbers are bins without a width."""
         low, middle = self._read_bins(name, parameter).T
@@ -88,16 +84,7 @@ def read_cells(
 ) -> Cells:
     """Read a table of noisy counts by the columns of parameters, in this order."""
     effect = 0.0 if design_effect is None else check_design_effect(design_effect)
-    columns: list[Any] = []
-    for parameter, names in parameters.items():
-        for name in names:
-            check_column_name(parameter, name)
-            if name in columns:
-                raise ValueError(
-                    f"`{parameter}` must be a column of its own, got {name!r}, which is "
-                    f"one of {columns} of other parameters."
-                )
-            columns.append(name)
+    columns = _list_columns(parameters)
     reported = {*columns} & {*getattr(counts, "attrs", {}).get(REPORTED, ())}
     if reported:
         raise ValueError(
@@ -115,6 +102,29 @@ def read_cells(
             "design effect, because `counts` are sums of weights, got 1. None is for the "
             "weighted rows of the table."
         )
+    return _arrange_cells(table, columns, effect)
+
+
+def _list_columns(parameters: Mapping[str, list[Any]]) -> list[Any]:
+    """Return the columns of parameters, and check that each has one parameter."""
+    columns: list[Any] = []
+    for parameter, names in parameters.items():
+        for name in names:
+            check_column_name(parameter, name)
+            if name in columns:
+                raise ValueError(
+                    f"`{parameter}` must be a column of its own, got {name!r}, which "
+                    f"is among the columns of other parameters, {columns}."
+                )
+            columns.append(name)
+    return columns
+
+
+def _arrange_cells(
+    table: Mapping[Any, pd.Series[Any]], columns: list[Any], design_effect: float
+) -> Cells:
+    """Return the counts of a table as arrays; equal cells are added up."""
+    sizes, errors = (table[name].to_numpy(float) for name in ("count", "std_error"))
     codes, levels = [], {}
     for name in columns:
         code, values = pd.factorize(table[name], use_na_sentinel=False)
@@ -133,7 +143,7 @@ def read_cells(
         np.bincount(cells, weights, n_rows.size).reshape(shape).astype(float)
         for weights in (sizes, errors**2)
     )
-    return Cells(levels, sums, variances, effect)
+    return Cells(levels, sums, variances, design_effect)
 
 
 def read_events(cells: Cells, event: ColumnName) -> Cells:

@@ -47,14 +47,14 @@ def hazards_from_counts(
         with declared keys and without totals. Counts are added up over all other columns.
     time : column name
         Column with the time until the event, or until the row was last observed: bins of an `Interval`, or declared
-        numbers. Events of the last bin, "later", are not used. Six bins are enough (`plan_counts`).
+        numbers. Events of the last bin are not used. Six bins are enough (`plan_counts`).
     event : column name
         Column with True or 1 if the event occurred at this time, and False or 0 if the time is censored.
     terms : column name, or list of column names and tuples
         Predictors. A tuple of columns is their interaction.
     ties : {"efron", "breslow"}, default="efron"
-        "breslow" counts all events of a bin at risk in all of it, and "efron" in one half of it, the middle of Efron's
-        sum. Without noise, both are close to other software for narrow bins; "efron" for wide ones, too.
+        "breslow" counts the events of a bin as at risk in the whole bin, and "efron" in one half of it, the middle of
+        Efron's sum. Without noise, both agree with other software for narrow bins, and "efron" also for wide bins.
     numeric : column name or list of column names, optional
         Terms that are numbers, or bins, which count as their middles. All other terms are categories.
     reference : mapping of column name to value, optional
@@ -87,8 +87,8 @@ def hazards_from_counts(
     estimator that released them.
 
     The coefficients solve the score equations of the partial likelihood ([1]_) of the binned times. Bins with fewer
-    than 10 rows at risk, or 5 standard deviations of the noise, and all later ones, are not used. Intervals are those
-    of `regression_from_counts`. Censored times may be anywhere in their bins: the interval covers the coefficients with
+    than 10 rows at risk, or 5 standard deviations of the noise, and all later bins are not used. Intervals are as for
+    `regression_from_counts`. Censored times may be anywhere in their bins: the interval covers the coefficients with
     all and with none of these rows at risk, as for `survival_from_counts`.
 
     References
@@ -140,7 +140,7 @@ def read_times(
     """Read counts by the columns of parameters, times in ascending order, and events 0 and 1."""
     names = {**columns, "time": [time], "event": [event]}
     cells = read_cells(counts, names, design_effect)
-    starts = cells.read_starts(time, "time")
+    starts = cells.read_edges(time, "time")[:, 0]
     if len(starts) < 2 or starts.min() < 0:
         raise ValueError(
             "`time` must have at least two bins or numbers of at least 0, got "
@@ -172,7 +172,7 @@ class HazardEquations:
         self.counts, self.variances = self.table.ravel(), variances.ravel()
         self.parts = np.array([0.5, 0.5 if ties == "efron" else 0.0])
         self.at_risk = _count_at_risk(self.table, self.parts)
-        # The number at risk if no censored row of the bin is.
+        # The number at risk without the censored rows of the bin.
         smallest = _count_at_risk(self.table, np.maximum(self.parts, [1, 0]))
         noise = _count_at_risk(variances, 1 - (1 - self.parts) ** 2).sum(axis=1)
         limits = np.maximum(MIN_AT_RISK_ERRORS * np.sqrt(noise), MIN_AT_RISK)
@@ -229,7 +229,7 @@ class HazardEquations:
         return out
 
     def find_slack(self, coefficients: Floats, inverse: Floats) -> Floats:
-        """Return the changes of the coefficients if censored times are at the starts or at the ends of their bins."""
+        """Return the changes of the coefficients if censored rows leave at the lower or at the upper edges of bins."""
         changes = [np.zeros(len(coefficients))]
         for part in (0.0, 1.0):
             other = copy(self)
