@@ -1,9 +1,9 @@
-"""Print how much AUC or R2 each way of `shortest_way.py` loses to the best one, by number of rows and epsilon.
+"""Print the distance in AUC or R2 of each method of `shortest_way.py` to the best one, by number of rows and epsilon.
 
     python benchmarks/_regrets.py
 
-A cell is a table, a number of rows and an epsilon. The regret of a way is its difference from the best private way of
-the cell, by means over seeds.
+A cell is a table, a number of rows and an epsilon. The regret of a method is its difference from the best private
+method of the cell, by means over seeds.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ _MODULES = {
     "synthetic_inference": "skdp.synthesis",
 }
 
-# Names of earlier versions, and what to do instead.
+# Removed names, and the remedies in their errors.
 _REMOVED = {
     "DPSelectKBest": "Use a model without a selection, such as DPAdditiveClassifier.",
 }

@@ -540,7 +540,7 @@ class CentralStatistic(CentralEstimator):
         if search is not None:
             found = search.find(rows, counts, source, type(self).__name__)
             self._state_limits(search, found)
-            # Not an attribute of the class, which files must not replace.
+            # `_beyond` has no default in the class: `load` refuses attributes of the class.
             limits, self._beyond = found.bounds, found.beyond
         else:
             self.__dict__.pop("_beyond", None)  # of an earlier fit

@@ -85,17 +85,17 @@ MIN_EXPECTED_RATIO = 4.5
 # of the previous one. Tails with a finite mean have smaller ratios.
 MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
 
-# The excess of a record over a limit at the distance 1, in the middle of the next octave, and of
-# the octave after it: the distances are the roots of 2 and of 8.
+# Excesses over a limit at the distance 1: of a record in the middle of the next octave, at the
+# distance sqrt(2), and of a record in the middle of the octave after it, at sqrt(8).
 MEAN_EXCESSES = math.sqrt(2) - 1, math.sqrt(8) - 1
 
-# Probability that noise alone moves a limit to the end of several cells that together seem to
-# have records, over all such ranges of both sides.
+# Largest probability that noise moves a limit to the end of cells whose sum seems to have
+# records, for all sums of cells on both sides.
 GATHER_RISK = 0.05
 
-# If more than a tenth of the rows may be beyond the limits, by the bound of a one-sided interval
-# of 95 %, a warning states it: a twentieth if half of the rows are equal, because the counts of
-# their cell show no scale of the other rows.
+# A warning is issued if more than a tenth of the rows may be beyond the limits, by a one-sided
+# interval of 95 %. If half of the rows are equal, it is issued for a twentieth, because the count
+# of one cell does not determine the scale of the other rows.
 MAX_BEYOND, MAX_BEYOND_HEAP, ONE_SIDED_QUANTILE = 1 / 10, 1 / 20, 1.645
 
 
@@ -275,7 +275,7 @@ class Start(NamedTuple):
 
 
 class ColumnLimits(NamedTuple):
-    """Limits of a column, and what is known of the rows beyond them."""
+    """Limits of a column, and estimates of the rows beyond them."""
 
     low: float
     high: float
@@ -284,10 +284,10 @@ class ColumnLimits(NamedTuple):
     # The noisy number of rows beyond the limits, and its standard error.
     n_beyond: float
     error: float
-    # True if too many rows may be beyond the limits, and if too many clearly are.
+    # True if too many rows may be beyond the limits; True if too many rows clearly are.
     may_exclude: bool
     excludes: bool
-    # The expected sums of the distances of rows beyond the low and the high limit from it.
+    # The expected sums of the excesses of rows below the low limit and above the high limit.
     excesses: tuple[float, float]
 
 
@@ -296,7 +296,7 @@ class FoundLimits(NamedTuple):
 
     # (n_columns, 2).
     bounds: Floats
-    # True for columns whose limits are found and no guesses; (n_columns,).
+    # True for columns whose limits the counts clearly show; (n_columns,).
     is_known: Mask
     # For each column: the noisy number of rows beyond the limits, its standard error, and the
     # expected excesses (`ColumnLimits`); nan and 0 for declared bounds; (n_columns, 4).
@@ -487,7 +487,7 @@ def warn_about_guesses(names: Sequence[Any], title: str) -> None:
     if names:
         warn_user(
             f"The limits of columns {[*names]} in {title} are guesses, because most "
-            "numbers are equal, or too few exceed the noise. Declare its bounds, such as "
+            "numbers are equal, or too few exceed the noise. Declare their bounds, such as "
             "(0, 1) after DPMinMaxScaler, or use more rows, a larger epsilon, or fewer columns",
             "guide/preprocessing",
         )
@@ -498,7 +498,7 @@ def warn_about_rows_beyond(names: Sequence[Any], title: str) -> None:
     if names:
         warn_user(
             f"The limits of columns {[*names]} in {title} may exclude many rows: the noise exceeds the "
-            "counts of rows beyond them, and results are of limited numbers. Declare its bounds, or "
+            "counts of rows beyond them, and results are for clipped numbers. Declare their bounds, or "
             "use more rows, a larger epsilon, or fewer columns",
             "guide/preprocessing",
         )
@@ -743,7 +743,7 @@ class NoisyCounts:
         stops = self._find_stops(ends)
         for tail, farthest, stop in zip(self._tails, self._lasts, stops, strict=True):
             if farthest < 0 and self.start.is_single and not self.start.cells.center:
-                # Zeros are no evidence of a scale, and noise beside them is none.
+                # Neither zeros nor the noise beside them are evidence of a scale.
                 lasts.append(self._spread_cell)
                 continue
             last = tail.walk(max(farthest, self._spread_cell), NEAR_EVIDENCE)
@@ -759,7 +759,7 @@ class NoisyCounts:
 
     @cached_property
     def _is_heap(self) -> bool:
-        """True if more than half of the rows near the center are in one cell, and the others are no more than noise."""
+        """True if one cell has more than half of the rows near the center, and noise explains the other counts."""
         near = self._list_near(self._spread_cell)
         total, error = self._count_near(self._spread_cell)
         others = total - near.max()
@@ -779,7 +779,7 @@ class NoisyCounts:
     def _find_plausible(self, last: int) -> int:
         """Return the last cell in which rows beyond the cell `last` are counted."""
         center = abs(self.start.cells.center)
-        # The other side may be as wide, but columns of one sign are more frequent than others.
+        # The other side may be as wide, but most columns have numbers of one sign.
         farthest = float(self._distances[max(self._lasts) + 1])
         distance = max(float(self._distances[last + 1]), min(farthest, center))
         if self._is_heap:
@@ -799,7 +799,7 @@ class NoisyCounts:
         return int(np.clip(first, 0, cells.n_side_cells - 2))
 
     def _end_octave(self, distance: float) -> int:
-        """Return the last cell of the octave of a distance from the center, 0 or inf beyond all octaves."""
+        """Return the last cell of the octave of a distance from the center; the last cell for inf."""
         cells = self.start.cells
         largest = cells.n_side_cells - 2
         if math.isinf(distance):
@@ -963,7 +963,7 @@ class Tail:
         return last + int(np.append(is_noise, True).argmax())
 
     def extend(self, last: int, unit_noise: float) -> tuple[int, float]:
-        """Move a limit outward while more records are expected beyond it than `unit_noise` outweighs.
+        """Move a limit outward while the expected number of records beyond it is large compared with `unit_noise`.
 
         Also return the expected excess of records beyond the limit, in units of its distance from the center.
         """

@@ -458,7 +458,7 @@ class DPGaussianNB(NaiveBayes):
         return Plan(self._read_classes(rows), budget, (noise,), name)
 
     def _read_classes(self, rows: Batches) -> ClassRows:
-        """Check the classes, and place the target first."""
+        """Check the classes, and move the target to the first column."""
         classes = Classes(rows, self.classes)
         return ClassRows(rows.select([rows.names[-1], *rows.names[:-1]]), classes)
 

@@ -431,8 +431,8 @@ def _number_classes(target: Table, domain: Domain) -> Domain:
         return domain
     if len(values) != 2:
         raise ValueError(
-            f"`classes` must be numbers if y has integers, by which functions of scikit-learn encode "
-            f"labels, got text. Set `classes={list(range(len(values)))}`, or "
+            f"`classes` must be numbers if y has integers, got text. Functions of scikit-learn encode "
+            f"labels as integers. Set `classes={list(range(len(values)))}`, or "
             "`classes=[0, 1]` for one class against another or against all others."
         )
     return Domain({name: [0, 1]})

@@ -833,7 +833,7 @@ def find_decoder(
     if is_mixed(attribute):
         if library in ("numpy", "pandas"):
             return to_objects(attribute.values).__getitem__
-        # Other libraries have no columns of numbers and text.
+        # In other libraries, a column cannot have numbers and text.
         attribute = Categories(map(to_text, attribute.values))
     declared_type = type_of_attribute(attribute)
     # The midpoint of a bin of whole numbers may have a fraction.
@@ -855,7 +855,7 @@ def find_order(attribute: Categories | Interval, column: object) -> bool | None:
 
 
 def type_of_attribute(attribute: Categories | Interval) -> str:
-    """Name the `type_of_declared` of the values of a column."""
+    """Return the name of the type of the values of a column, as `type_of_declared` does."""
     if isinstance(attribute, Interval):
         if attribute.is_open:
             return "whole" if attribute.decimals == 0 else "real"

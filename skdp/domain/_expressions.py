@@ -304,7 +304,7 @@ def parse_constraints(
     """
     constraints = []
     for text in texts:
-        is_parsed = isinstance(text, Expression)  # of another domain
+        is_parsed = isinstance(text, Expression)  # from another domain
         constraint = (
             text if is_parsed else Expression(text, "Constraint ", may_count=True)
         )
@@ -338,7 +338,7 @@ def find_excluded(
 
 
 def describe_excluded(constraint: Expression, columns: Sequence[Any]) -> str:
-    """Describe a constraint that excludes the missing values of some columns, and the constraint that keeps them."""
+    """Return the text of a warning: a constraint excludes missing values of `columns`; state one that keeps them."""
     names = [str(name) for name in columns]
     quoted = [name if name.isidentifier() else f"`{name}`" for name in names]
     kept = " or ".join([constraint.text, *(f"missing({name})" for name in quoted)])

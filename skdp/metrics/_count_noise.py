@@ -23,7 +23,7 @@ def find_noise(slopes: Floats, variances: Floats) -> tuple[Any, Any]:
 
 
 def find_quantile(variance: Any, cumulant: Any, level: float) -> Any:
-    """Return the margin of error, in standard deviations, of an error by its variance and fourth cumulant."""
+    """Return the quantile of an error, in standard deviations, from its variance and fourth cumulant."""
     z = NORMAL.quantile(level)
     is_noisy = np.asarray(variance) > 0
     kurtosis = np.where(is_noisy, cumulant, 0) / np.where(is_noisy, variance, 1) ** 2
@@ -31,9 +31,9 @@ def find_quantile(variance: Any, cumulant: Any, level: float) -> Any:
 
 
 def find_slack_factor(slack: Any, error: Any, level: float) -> Any:
-    """Return the ratio to the normal quantile of the quantile that covers an unknown number in a range.
+    """Return the quantile that covers an unknown number in a range, divided by the normal quantile.
 
-    The range has the length `slack`, and the ends have the standard error `error` (Imbens and Manski 2004).
+    The range has the length `slack`, and its endpoints have the standard error `error` (Imbens and Manski 2004).
     """
     length = slack / np.maximum(error, np.finfo(float).tiny)
     low, high = NORMAL.quantile(2 * level - 1), NORMAL.quantile(level)

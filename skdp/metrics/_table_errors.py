@@ -36,7 +36,7 @@ TIME_KINDS = ("date", "datetime")
 TIME = "datetime64[us]"
 
 MIN_CORRELATION = 0.1
-"""Smallest correlation to which another one is compared: ratios of smaller ones are sampling errors."""
+"""Smallest correlation with a ratio: ratios to smaller correlations are mostly sampling error."""
 
 
 def count_error(
@@ -305,9 +305,9 @@ def _code_columns(
     names: list[Any],
     domain: Mapping[Any, Any] | Domain | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the codes of the columns, of the real and then of the synthetic rows; also those of ordered values.
+    """Return the codes of all columns, and of the ordered columns; real rows precede synthetic rows.
 
-    In the latter, missing and undeclared values are nan.
+    In ordered columns, missing and undeclared values are nan.
     """
     # Both tables have the same codes, because a value may occur in one of them only.
     declared = {} if domain is None else Domain(domain)

@@ -1,4 +1,4 @@
-"""Libraries and classes of estimators, which `skdp.privacy` knows by name, because it imports none of them."""
+"""Libraries and classes of estimators, found by name because `skdp.privacy` imports none of them."""
 
 from __future__ import annotations
 

@@ -334,7 +334,7 @@ def draw_frequent(
 
 
 def sort_values(values: Iterable[Value | None]) -> list[Value | None]:
-    """Sort strings by the alphabet, or typed values, which does not depend on the rows, with missing last."""
+    """Sort strings or typed values, with missing last; the order does not depend on the rows."""
     ranked: list[Any] = [(value is None, value) for value in values]
     return [value for _, value in sorted(ranked)]
 

@@ -56,9 +56,10 @@ class Equations(Protocol):
     design_effect: float
     # Linear predictors by the coefficients; shape (n_rows, k).
     design: Floats
-    # Columns in which the information is about diagonal; shape (k, k).
+    # Basis in which the information is nearly diagonal; shape (k, k).
     basis: Floats
-    # True if the variance is a part of the model, and the coefficients are bounded by it.
+    # True for a model whose variance follows from its means, and whose coefficients may be
+    # infinite.
     has_link: bool
 
     def start(self) -> Floats:
@@ -68,7 +69,7 @@ class Equations(Protocol):
         """Return the estimating functions at some coefficients."""
 
     def find_slack(self, coefficients: Floats, inverse: Floats) -> Floats:
-        """Return the largest errors, below and above coefficients, by what the counts leave open; shape (2, k)."""
+        """Return the largest errors, downward and upward, by facts that the counts do not determine; shape (2, k)."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _infer_coefficient(
     level: float,
     slack: Floats,
 ) -> list[Any]:
-    """Return the row of a coefficient in the table of results."""
+    """Return the row of coefficient `j` in the table of results; `slack` has its two errors of `find_slack`."""
     information = 1 / inverse[j, j]
     # The efficient score of the coefficient is its score in this direction.
     direction = inverse[:, j] * information
@@ -150,7 +151,8 @@ def _infer_coefficient(
         sampling = max(sampling, score.find_sampling(direction))
     variance = noise + equations.design_effect * max(sampling, 0.0)
     z = find_quantile(variance, cumulant, level)
-    # The squared error t of the coefficient has the variance v + 2 slope t + curve t**2.
+    # At b + t, the score has the variance v + 2 slope t + curve t**2, in units of information**2:
+    # the interval has all t with a square of at most z**2 times this variance.
     v, curve = variance / information**2, curve / information**2
     slope = -variances @ (slopes * curvature) / information**2
     rest, middle = 1 - z**2 * curve, z**2 * slope
@@ -213,7 +215,7 @@ def infer_supported(
     """Infer the coefficients of the equations that `make` returns for cells, excluding values that leave no root.
 
     A value of one of the `categories` is excluded only if there is no root, because a choice by small counts would
-    select the noise. `responses` are columns with whose values a category must occur.
+    select the noise. A value needs rows with each combination of the values of the columns `responses`.
     """
     excluded: list[str] = []
     while True:

@@ -65,7 +65,7 @@ def rank_from_counts(
     -------
     pandas.DataFrame
         One row per group, with the columns ``term, estimate, std_error, lower, upper, rank, rank_lower, rank_upper,
-        supported, reason``. Rank 1 has the largest count or rate. A group whose noise supports no rate has all ranks.
+        supported, reason``. Rank 1 has the largest count or rate. A group with too much noise has all ranks.
 
     Raises
     ------
@@ -85,8 +85,8 @@ def rank_from_counts(
 
     The largest error of all groups, and of all differences of two groups, is drawn 4,000 times with a fixed seed from
     discrete Laplace noise and normal sampling errors. All intervals have its quantile as a factor; they are score
-    intervals, which hold for small groups. A rank is bounded by the numbers of groups that are larger and smaller with
-    certainty ([1]_).
+    intervals, which hold for small groups. A rank is bounded by the numbers of groups that are clearly larger and
+    clearly smaller ([1]_).
 
     References
     ----------
@@ -151,7 +151,7 @@ def rank_from_counts(
 
 @dataclass(frozen=True)
 class _Groups:
-    """Numbers of rows of groups, among their `n_rows` rows, (n_groups,)."""
+    """Counts by which groups are ranked, of their `n_rows` rows; shape (n_groups,)."""
 
     sizes: Any
     n_rows: Floats
@@ -176,7 +176,7 @@ def _estimate_groups(cells: Cells) -> _Groups:
     is_known = (n_rows > 0) & (n_rows >= MIN_SUPPORT * np.sqrt(noise))
     n_rows = np.where(is_known, n_rows, 1.0)
     rates = counts[:, 1] / n_rows
-    # The bias by noise of the second order.
+    # The second-order bias by noise is subtracted.
     rates = rates + (variances[:, 1] - rates * noise) / n_rows**2
     rates = np.where(is_known, rates, 0.5)
     slopes = np.column_stack([-rates, 1 - rates])
@@ -201,7 +201,7 @@ def _draw_errors(groups: _Groups, errors: Floats, noise: Floats) -> Floats:
 def _bound_ranks(
     values: Floats, errors: Floats, draws: Floats, is_known: Mask, level: float
 ) -> Floats:
-    """Return the smallest and the largest rank of each group, which hold for all together; shape (n_groups, 2)."""
+    """Return the smallest and the largest rank of each group, simultaneous for all groups; shape (n_groups, 2)."""
     n = len(values)
     pair_errors = np.hypot(errors[:, np.newaxis], errors)
     largest = np.zeros(len(draws))
@@ -258,7 +258,7 @@ def quantiles_from_counts(
     See Also
     --------
     rank_from_counts : Ranks of groups.
-    skdp.DPGroupBy : Its quantiles have a budget of their own, and need no bins.
+    skdp.DPGroupBy : Quantiles with a further budget, without bins.
 
     Notes
     -----

@@ -33,7 +33,7 @@ from skdp.metrics.counts._regression import MeanEquations
 
 Method = Literal["strata", "mantel_haenszel", "model"]
 
-FEW_ROWS = "the noise is too large: a stratum has too few rows"
+SMALL_STRATUM = "the noise is too large: a stratum has too few rows"
 BIASED = "the noise is too large: its bias is more than half of the error"
 UNFIT = "the noise is too large: a coefficient of the model has no interval"
 UNBOUNDED = "the counts do not exclude a rate of 0 or 1"
@@ -89,7 +89,7 @@ def standardize_from_counts(
     Returns
     -------
     pandas.DataFrame
-        Rows "rate: B" of groups, except of "mantel_haenszel", and "rate difference: B v A", "rate ratio: B v A" and
+        Rows "rate: B" of groups, except for "mantel_haenszel", and "rate difference: B v A", "rate ratio: B v A" and
         "odds ratio: B v A", in the format of `regression_from_counts`.
 
     Raises
@@ -197,7 +197,8 @@ def _read_standard(
     weights = np.array([standard[key] for key in keys], np.float64)
     if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise ValueError(
-            "`standard` must have numbers of at least 0 with a positive sum, got others."
+            "`standard` must have numbers of at least 0 with a positive finite sum, got "
+            f"{list(standard.values())[:20]}."
         )
     return weights / weights.sum()
 
@@ -214,7 +215,7 @@ class Rates:
     # The rates, and their derivatives by the counts; shapes (K,) and (K, S, K, 2).
     values: Floats
     slopes: Floats
-    # Why a rate has no interval; "" if it has one.
+    # Reasons for rates without an interval; "" for rates with an interval.
     reasons: list[str]
 
     def find_covariance(self) -> Floats:
@@ -273,7 +274,7 @@ def _differentiate(
 def _divide(
     sums: Floats, bias: Floats, slopes: Floats, divisor: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Return quotients of sums and one of them, their biases, and their derivatives."""
+    """Divide sums without their `bias` by the sum `divisor`; return ratios, their biases and their derivatives."""
     total = sums[divisor] - bias[divisor]
     values = (sums - bias) / total
     biases = (bias - values * bias[divisor]) / total
@@ -306,7 +307,7 @@ def _average_rates(cells: Cells, weights: Floats | None, level: float) -> Rates:
     is_small |= sizes <= 0
     with np.errstate(divide="ignore", invalid="ignore"):
         values, biases, slopes = _divide(*_differentiate(find, counts, variances), -1)
-    reasons = [FEW_ROWS if small else "" for small in is_small.any(axis=0)]
+    reasons = [SMALL_STRATUM if small else "" for small in is_small.any(axis=0)]
     rates = Rates(
         counts,
         variances,
@@ -433,7 +434,7 @@ def _compare_mantel_haenszel(
             values, biases, by_count = _divide(sums, bias, slopes, 2)
         totals = pair.sum(axis=(1, 2))
         limits = MIN_SUPPORT * np.sqrt(noise.sum(axis=(1, 2)))
-        reason = FEW_ROWS if ((totals < limits) | (totals <= 0)).any() else ""
+        reason = SMALL_STRATUM if ((totals < limits) | (totals <= 0)).any() else ""
         rates = Rates(
             pair,
             noise,

@@ -21,7 +21,7 @@ from skdp.metrics.counts._equations import (
 )
 from skdp.metrics.counts._hazards import HazardEquations, read_times
 
-FEW_AT_RISK = "the noise is too large: too few rows at risk"
+SMALL_RISK_SET = "the noise is too large: too few rows at risk"
 
 
 def compare_survival_from_counts(
@@ -59,7 +59,7 @@ def compare_survival_from_counts(
     pandas.DataFrame
         A row "log-rank test", whose estimate is the chi-square statistic, without an interval; and a row "restricted
         mean to 60: B v A" for each other group, the difference of the mean times until the event or 60. The format is
-        that of `regression_from_counts`.
+        as for `regression_from_counts`.
 
     Raises
     ------
@@ -77,8 +77,8 @@ def compare_survival_from_counts(
     estimator that released them.
 
     The log-rank statistic is the score of the Cox regression without effects, divided by its variance by sampling and
-    noise. Intervals of differences combine those of `survival_from_counts` of both groups ([1]_). Both are for the
-    population of which the rows are a sample.
+    noise. The interval of a difference combines the intervals of both groups from `survival_from_counts` ([1]_). The
+    results are for the population of which the rows are a sample.
 
     References
     ----------
@@ -147,7 +147,7 @@ def _find_end(curves: pd.DataFrame, until: float | None) -> float:
 def _subtract(mean: Floats, first: Floats, level: float) -> list[Any]:
     """Return the row of the difference of two estimates with intervals, which have independent errors."""
     if np.isnan([mean[0], first[0]]).any():
-        return make_refusal(FEW_AT_RISK)
+        return make_refusal(SMALL_RISK_SET)
     value, error = mean[0] - first[0], np.hypot(mean[1], first[1])
     down = np.hypot(mean[0] - mean[2], first[3] - first[0])
     up = np.hypot(mean[3] - mean[0], first[0] - first[2])
@@ -161,7 +161,7 @@ def _test_equality(cells: Cells) -> list[Any]:
     n_groups = len(next(iter(cells.levels.values())))
     equations = HazardEquations(cells, np.eye(n_groups)[:, 1:], "efron")
     if not equations.is_used.any():
-        return make_refusal(FEW_AT_RISK)
+        return make_refusal(SMALL_RISK_SET)
     score = equations.evaluate(equations.start())
     information, variances = score.find_information(), equations.variances
     directions = np.eye(n_groups - 1)

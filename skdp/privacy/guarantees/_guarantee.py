@@ -701,7 +701,10 @@ def convert_to_common_relation(
 def _find_common_columns(
     releases: Collection[PrivacyGuarantee],
 ) -> tuple[Any, ...] | None:
-    """Return the columns in the scopes of all guarantees for the values of columns; None without such guarantees."""
+    """Return the columns that all guarantees for the values of columns protect; None without such guarantees.
+
+    Columns that a release has observed are excluded. An error is raised if no column remains.
+    """
     scopes = [x.scope for x in releases if x.relation == "replace_values"]
     if not scopes:
         return None

@@ -34,7 +34,7 @@ def count_fits(estimator: Any, prefix: str) -> int:
 
 
 def _count_fits_of_part(owner: Any, name: str) -> int | None:
-    """Return the largest number of fits of the part `name` of an estimator; None if it is not known before."""
+    """Return the largest number of fits of the part `name` of `owner`; None if it is unknown or depends on the data."""
     if find_library(owner) == "skdp" or is_a(owner, *_ONCE):
         return 1
     if is_a(owner, "FrozenEstimator") or _is_prefit(owner, name):
@@ -65,14 +65,14 @@ def _count_folds(owner: Any) -> int | None:
     if isinstance(cv, float):  # the fraction of the rows for validation
         return 1
     if hasattr(cv, "get_n_splits"):
-        with suppress(Exception):  # such as of LeaveOneOut, which requires the rows
+        with suppress(Exception):  # LeaveOneOut requires the rows
             return int(cv.get_n_splits())
         return None
     return len(cv) if isinstance(cv, Sized) else None
 
 
 def _count_with_refit(owner: Any, n_candidates: int | None) -> int | None:
-    """Return the number of fits of a search: of each candidate in each fold, and of the best one."""
+    """Return the number of fits of a search: one per candidate and fold, and one of the best candidate."""
     folds = _count_folds(owner)
     if folds is None or n_candidates is None or _varies_fits(owner):
         return None
@@ -103,7 +103,7 @@ def check_grids(estimator: Any) -> None:
                 if any(step.ledger is None for step in steps.values()):
                     raise ValueError(
                         f"`param_grid` of {type(part).__name__} must give a ledger to private "
-                        "estimators, got one without, which no part is for. Set its "
+                        "estimators, got an estimator without a ledger. Set its "
                         "`epsilon` and `ledger`."
                     )
 
@@ -141,13 +141,13 @@ def _count_halving_samples(owner: Any) -> int | None:
 
 
 def _count_calibration(owner: Any) -> int | None:
-    """Return the fits of a calibration: of each fold, and without an ensemble of all rows."""
+    """Return the number of fits of a calibration: one per fold, and without an ensemble one on all rows."""
     folds = _count_folds(owner)
     return folds if folds is None or owner.ensemble else folds + 1
 
 
 def _count_stacking(owner: Any) -> int | None:
-    """Return the fits of a stacked estimator or a threshold: of each fold for predictions, and the final one."""
+    """Return the number of fits of a stack or a threshold: one per fold for predictions, and the final one."""
     folds = _count_folds(owner)
     return None if folds is None else folds + 1
 

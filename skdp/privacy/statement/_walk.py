@@ -651,7 +651,8 @@ def _cover(
     in the scope that are not columns. Both results overlap if it is not known which
     columns of X the columns of the table are.
     """
-    # Columns that are read from the data are processed as the scope, and exposed later.
+    # Columns whose values were read from the data are processed like the scope, and
+    # removed from the protected columns later.
     named = guarantee.scope + guarantee.observed
     selected = [name for name in named if name not in targets]
     protects_values = guarantee.relation == "replace_values"

@@ -44,7 +44,7 @@ class Cross:
     cell_of: Indices | None = None
     """The cell, or group of rare values, of each code of the public column."""
     axes: tuple[tuple[int, int], ...] = ()
-    """The number of values of both columns, and how many of these, the first ones, are ordered; empty if none is."""
+    """For both columns, the number of values and of ordered values, which are first; empty without ordered values."""
 
     @property
     def is_single(self) -> bool:

@@ -413,6 +413,7 @@ class _Level:
     target: Floats
     """Proportions, with an axis for each column."""
     penalties: Floats
+    """Variances of the noise, divided by the prior variances of `logs`."""
     units: Floats
     """Units of the residual."""
     logs: Floats
@@ -420,7 +421,7 @@ class _Level:
     """The sum of the next level that contains each cell; None for the last level."""
 
     def measure_gradient(self, proportions: Floats) -> Floats:
-        """Return the distance of flat proportions from the optimum."""
+        """Return the gradient of the penalized log-likelihood by `logs`; the model has the flat `proportions`."""
         goal = self.target - self.penalties * self.logs
         return goal.ravel() - proportions
 
@@ -450,7 +451,9 @@ def _make_levels(
 ) -> list[_Level]:
     """Return the cells of a marginal and, for ordered columns, sums of neighboring cells, coarser from level to level.
 
-    `columns` has the proportions of the values of each column, of which the first `n_ordered` are ordered.
+    `columns` has the proportions of the values of each column, of which the first `n_ordered` are ordered. `target`
+    has the measured proportions with the error `std_error`, and `unit` is the unit of the residual of a cell. If
+    `is_sampled`, the variance of a cell is proportional to its proportion.
     """
     # In sums of neighboring cells, noise cancels out, but the dependence of ordered columns
     # does not. So the logarithm of a cell is a sum of independent effects of all levels, as
