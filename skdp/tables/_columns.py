@@ -464,7 +464,8 @@ def to_numbers(column: Column, *, allow_bool: bool = False) -> NDArray[np.floati
     if not can_contain(column, types):
         value_type = type_of_column(column)
         remedy = (
-            "Encode or exclude it, or convert it to numbers, as in y == 'yes' for text"
+            "Encode it, such as with DPOneHotEncoder, exclude it, or convert it to numbers, "
+            "as in y == 'yes' for text"
         )
         if value_type == "boolean":
             remedy = "Declare the values False and True, or convert it to integers"

@@ -67,7 +67,9 @@ def test_remedy_helps_the_beginner():
     for match, fit in {
         r"`keys` declares no values .* or find them with `keys='auto'`": lambda: skdp.DPGroupBy(by="sex").fit(people),
         "An array has no column names: pass a DataFrame": lambda: DPMean(bounds={"age": (0, 90)}).fit(np.ones((9, 1))),
-        "dtype string. Encode or exclude it, or convert": lambda: DPMean().fit(people.astype({"sex": "string"})),
+        "dtype string. Encode it, such as with DPOneHotEncoder, exclude it, or convert": lambda: DPMean().fit(
+            people.astype({"sex": "string"})
+        ),
         "with these edges": lambda: skdp.DPHistogram(domain={"age": [30, 50, 60]}).fit(people[["age"]]),
     }.items():
         with pytest.raises((TypeError, ValueError), match=match):

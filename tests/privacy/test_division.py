@@ -239,6 +239,9 @@ def test_private_steps_of_a_grid_need_a_ledger():
     for n_fits in (None, 11):
         with pytest.raises(ValueError, match="`param_grid` of GridSearchCV must give a ledger to private estimators"):
             ledger.split(search, n_fits=n_fits)
+    search.set_params(param_grid={"a__epsilon": [0.1, 2.0]})
+    with pytest.raises(ValueError, match="`param_grid` of GridSearchCV must not vary the budget of a step"):
+        ledger.split(search)
     search.set_params(param_grid={"a": [skdp.DPGaussianNB(0.01, ledger=ledger), LogisticRegression()]})
     assert ledger.split(search)
 

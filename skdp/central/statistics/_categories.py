@@ -34,6 +34,7 @@ from skdp.randomness import ByteSource
 from skdp.tables import (
     ANY_TYPE,
     Table,
+    drop_missing,
     name_of_dtype,
     to_object_list,
     type_of_column,
@@ -124,7 +125,7 @@ class CategorySearch:
                 None if typed is None else typed[1] for typed in sort_values(kept)
             ]
             found[name] = FoundCategories(values)
-        sizes = {name: len(categories.found) for name, categories in found.items()}
+        sizes = {name: len(drop_missing(one.found)) for name, one in found.items()}
         rare = [name for name in sizes if not sizes[name] and name not in self.classes]
         for name in self.classes:
             if sizes[name] < 2:
@@ -137,7 +138,7 @@ class CategorySearch:
         if rare:
             warn_user(
                 f"No value of columns {rare} is frequent enough for this epsilon and delta, "
-                f"so all values are {OTHER!r}. Declare the values, or an Interval or bounds "
+                f"so all of them are {OTHER!r}. Declare the values, or an Interval or bounds "
                 "for numbers, and convert numbers of dtype object",
                 "guide/discover_domain",
             )

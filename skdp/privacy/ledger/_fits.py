@@ -94,9 +94,14 @@ def _varies_fits(search: Any) -> bool:
 
 
 def check_grids(estimator: Any) -> None:
-    """Check that the private estimators which searches set have a ledger."""
+    """Check that searches set no part of a budget, and no private estimators without a ledger."""
     for part in (estimator, *estimator.get_params().values()):
-        for _, values in _list_varied(part):
+        for name, values in _list_varied(part):
+            if name.rpartition("__")[2] in ("epsilon", "delta", "ledger"):
+                raise ValueError(
+                    f"`param_grid` of {type(part).__name__} must not vary the budget of a "
+                    f"step, which `split` divides, got {name!r}. Remove it."
+                )
             for value in values if isinstance(values, list | tuple) else ():
                 is_estimator = hasattr(value, "get_params")
                 steps = find_private_steps(value) if is_estimator else {}
