@@ -24,9 +24,9 @@ Converted = tuple[float, list[Loss]]
 
 # Epsilons of releases without a delta, and of releases that are known by epsilon and delta
 # only, add up. Other epsilons are conversions of a mu or a stated rho: the sum of the squares
-# of mu, or of the rhos, is converted for the largest delta, which counts once. A part of the
-# list never has a larger epsilon or delta: sums grow, a conversion grows with mu and rho, and
-# it is not below the conversion of the releases with smaller deltas for these.
+# of mu, or of the rhos, is converted for the largest delta, which counts once. For deltas far
+# below 0.1, a part of the list has no larger epsilon or delta: sums grow, a conversion grows
+# with mu and rho, and it is not below the conversion of releases with smaller deltas.
 def compose_steps(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
     """Return the guarantee of a fixed list of releases, by the number of releases with each guarantee.
 
