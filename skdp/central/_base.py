@@ -35,7 +35,12 @@ from skdp.base import (
     restore_on_error,
     warn_of_release,
 )
-from skdp.central._limits import FoundLimits, LimitSearch, plan_limit_search
+from skdp.central._limits import (
+    FoundLimits,
+    LimitSearch,
+    format_beyond,
+    plan_limit_search,
+)
 from skdp.central._quantiles import QuantilePlan
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central.statistics import (
@@ -317,7 +322,7 @@ class CentralEstimator(PrivateEstimator):
         ranges = format_ranges(names, found.bounds[is_found], self._time_columns)
         numbers = np.rint(found.beyond[is_found, :2]).tolist()
         beyond = [
-            f"{name} {number:,.0f} (standard error {error:,.0f})"
+            format_beyond(name, number, error)
             for name, (number, error) in zip(names, numbers, strict=True)
         ]
         method = dict(self.guarantee_.method) | {"limits": ranges, "beyond": beyond}

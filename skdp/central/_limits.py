@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import has_float_resolution
-from skdp.central._noisy_counts import bound_noise, expect_count
+from skdp.central._noisy_counts import bound_noise, expect_count, gather_cells
 from skdp.central._sums import read_values
 from skdp.central.statistics import (
     Batches,
@@ -88,10 +88,6 @@ MAX_EXTENSION_OCTAVES, MAX_TAIL_RATIO = 3, 0.5
 # Excesses over a limit at the distance 1: of a record in the middle of the next octave, at the
 # distance sqrt(2), and of a record in the middle of the octave after it, at sqrt(8).
 MEAN_EXCESSES = math.sqrt(2) - 1, math.sqrt(8) - 1
-
-# Largest probability that noise moves a limit to the end of cells whose sum seems to have
-# records, for all sums of cells on both sides.
-GATHER_RISK = 0.05
 
 # A warning is issued if more than a tenth of the rows may be beyond the limits, by a one-sided
 # interval of 95 %. If half of the rows are equal, it is issued for a twentieth, because the count
@@ -504,6 +500,11 @@ def warn_about_rows_beyond(names: Sequence[Any], title: str) -> None:
         )
 
 
+def format_beyond(name: Any, number: float, error: float) -> str:
+    """Format the noisy number of rows beyond the limits of a column for the note of method."""
+    return f"{name} {number:,.0f} (standard error {error:,.0f})"
+
+
 def limit_to_ends(limits: tuple[float, float], ends: Floats) -> tuple[float, float]:
     """Return limits within declared ends, at a distance that floats resolve."""
     low, high = np.clip(limits, *ends).tolist()
@@ -602,9 +603,7 @@ class NoisyCounts:
         noisy[zero] += noisy[-2]
         return cls(start, noisy[:-2]), float(noisy[-2]), float(noisy[-1])
 
-    def find_domain(
-        self, n_beyond: float, *, is_whole: bool
-    ) -> tuple[float, float] | None:
+    def find_domain(self, n_beyond: float, *, is_whole: bool) -> ColumnLimits | None:
         """Find limits of the numbers that the counts clearly show; None if there are none, or all may be equal.
 
         `n_beyond` is the noisy number of records beyond 0 in the cell of 0. With `is_whole`, equal numbers have limits,
@@ -613,15 +612,23 @@ class NoisyCounts:
         center, spread = self.start.cells.center, self.start.spread
         n_near, error = self._count_near(self._spread_cell)
         is_clear = n_near > MIN_EVIDENCE_WITHIN * error
-        limits, lasts = [], []
+        limits, lasts, reaches = [], [], []
+        ends = np.array([-math.inf, math.inf])
+        stop, _ = self._find_stops(ends)
         for tail, farthest, side in zip(self._tails, self._lasts, (-1, 1), strict=True):
             last = tail.walk(farthest, DOMAIN_EVIDENCE)
-            lasts.append(last)
             is_clear |= tail.is_clear(self._spread_cell, last, FAR_EVIDENCE)
+            # Zeros are no evidence of a scale.
+            if last >= 0 or center or not self.start.is_single:
+                first = max(last, self._spread_cell)
+                widest = self._widen(tail, first, stop)
+                last = widest if widest > first else last
+            lasts.append(last)
             # Half of the numbers are in the window.
             distance = spread if center else 0.0
             if last >= 0:
                 distance = max(distance, float(self._distances[tail.follow(last) + 1]))
+            reaches.append(distance)
             limit = center + side * distance
             # Cells lack their outer edges, and windows their edge farther from 0.
             is_window = distance <= spread
@@ -641,10 +648,10 @@ class NoisyCounts:
         # A limit is beyond 0 only if records are.
         if n_beyond <= NEAR_EVIDENCE * self.scale:
             if center > 0 > low and not self._is_beyond_zero(0, lasts[0]):
-                low = 0.0
+                low, reaches[0] = 0.0, center
             if center < 0 < high and not self._is_beyond_zero(1, lasts[1]):
-                high = 0.0
-        return low, high
+                high, reaches[1] = 0.0, -center
+        return self._describe((low, high), (reaches[0], reaches[1]), ends, is_clear)
 
     @cached_property
     def _stop(self) -> float:
@@ -724,11 +731,22 @@ class NoisyCounts:
         is_usable = is_within and width / 2 < 4 * reach
         evidence = MIN_EVIDENCE_WITHIN if is_usable else MIN_EVIDENCE_OF_LIMITS
         is_clear = is_scaled and n_near > evidence * error
-        n_beyond, error = self._count_beyond((below, above), ends)
+        limits = center - below, center + above
+        return self._describe(limits, (below, above), ends, is_clear, excesses)
+
+    def _describe(
+        self,
+        limits: tuple[float, float],
+        reaches: tuple[float, float],
+        ends: Floats,
+        is_clear: bool,
+        excesses: Sequence[float] = (0.0, 0.0),
+    ) -> ColumnLimits:
+        """Describe limits, at two distances from the center, by the noisy number of rows beyond them."""
+        n_beyond, error = self._count_beyond(reaches, ends)
         largest = self._max_beyond
         return ColumnLimits(
-            center - below,
-            center + above,
+            *limits,
             is_clear,
             n_beyond,
             error,
@@ -747,15 +765,20 @@ class NoisyCounts:
                 lasts.append(self._spread_cell)
                 continue
             last = tail.walk(max(farthest, self._spread_cell), NEAR_EVIDENCE)
-            last = tail.gather(last, min(stop, self._find_plausible(last)))
-            if self._is_heap:
-                # The other rows may be anywhere between 0 and twice the heap.
-                widest = min(stop, self._end_octave(abs(self.start.cells.center)))
-                number, error = tail.count_between(last, widest)
-                if number + ONE_SIDED_QUANTILE * error > self._max_beyond:
-                    last = max(last, widest)
-            lasts.append(last)
+            lasts.append(self._widen(tail, last, stop))
         return lasts
+
+    def _widen(self, tail: Tail, last: int, stop: int) -> int:
+        """Move a limit outward over cells that have records together, or that may have them beside a heap."""
+        end = min(stop, self._find_plausible(last), tail.counts.size - 1)
+        last = gather_cells(tail.counts, last, end, self.scale)
+        if self._is_heap:
+            # The other rows may be anywhere between 0 and twice the heap.
+            widest = min(stop, self._end_octave(abs(self.start.cells.center)))
+            number, error = tail.count_between(last, widest)
+            if number + ONE_SIDED_QUANTILE * error > self._max_beyond:
+                last = max(last, widest)
+        return last
 
     @cached_property
     def _is_heap(self) -> bool:
@@ -819,8 +842,12 @@ class NoisyCounts:
             if math.isinf(ends[side]):
                 number += float(outermost[side])
                 variance += 2 * self.scale**2
-            cell = int(np.searchsorted(self._distances, reach)) - 1
-            last = max(cell, self._spread_cell)
+            # Cells have their inner edges, so a limit of 0 contains the cell that begins there.
+            is_zero = reach == abs(self.start.cells.center)
+            end = np.searchsorted(
+                self._distances, reach, "right" if is_zero else "left"
+            )
+            last = max(int(end) - 1, self._spread_cell)
             beyond, error = tail.count_between(
                 last, min(stop, self._find_plausible(last))
             )
@@ -877,23 +904,6 @@ class Tail:
         """Return the noisy number of records beyond the cell `last`, up to the cell `stop`, and its standard error."""
         number = self._sum(last + 1, stop + 1)
         return number, self.scale * math.sqrt(2 * max(stop - last, 0))
-
-    def gather(self, last: int, stop: int) -> int:
-        """Move a limit outward to the end of cells up to `stop` that together clearly have records."""
-        while (size := min(stop, self.counts.size - 1) - last) > 0:
-            sums = np.cumsum(self.counts[last + 1 : last + 1 + size])
-            widths = [1 << power for power in range(size.bit_length())]
-            evidence = math.log(2 * len(widths) / GATHER_RISK)
-            clear = [
-                w for w in widths if sums[w - 1] > bound_noise(w, evidence) * self.scale
-            ]
-            if not clear:
-                break
-            # The limit includes all but about as many records as the noise.
-            rest = sums[clear[-1] - 1] - np.append(0.0, sums[: clear[-1] - 1])
-            error = self.scale * np.sqrt(2 * np.arange(clear[-1], 0, -1))
-            last += 1 + int(np.flatnonzero(rest > error)[-1])
-        return last
 
     def is_clear(
         self, spread_cell: int, last: int, evidence: float = NEAR_EVIDENCE

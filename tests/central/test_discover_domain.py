@@ -264,7 +264,7 @@ class TestTypes:
             assert domain.guarantee is None
 
     def test_frequent_missing_values_are_found(self):
-        table = pd.DataFrame({"x": [1.5, math.nan] * 300, "y": [1.5] * 600, "t": ["a", None] * 300})
+        table = pd.DataFrame({"x": [1.5, math.nan] * 3_000, "y": [1.5] * 6_000, "t": ["a", None] * 3_000})
         domain = find(table, epsilon=2.0)
         assert (domain["x"].missing, domain["y"].missing) == (True, False)
         assert domain["t"].values == ("a", None)

@@ -1,5 +1,6 @@
 """Limits that are found hold all but a few rows, or a warning states it; the number of rows beyond them is released."""
 
+import re
 import warnings
 
 import numpy as np
@@ -19,6 +20,7 @@ from skdp import (
     DPRobustScaler,
     DPSimpleImputer,
     DPStandardScaler,
+    discover_domain,
     privacy_statement,
 )
 from skdp.randomness import watch_draws
@@ -139,7 +141,7 @@ def test_number_of_rows_beyond_is_in_all_results():
     text = f"x {round(number):,} (standard error {round(error):,})"
     assert dict(mean.guarantee_.method)["beyond"] == text
     (note,) = privacy_statement(mean).to_dict()["method"]
-    assert f"Rows beyond these limits, by noisy counts: {text}." in note
+    assert f"Rows beyond limits that are found, by noisy counts: {text}." in note
     assert "beyond" in DPMean(random_state=0).fit(pl.from_pandas(table[["x"]])).to_frame().columns
     assert "beyond" not in mean.set_params(bounds=(-9, 9)).fit(table).to_frame()
 
@@ -170,3 +172,28 @@ def test_counts_without_noise_have_no_rows_beyond():
     with watch_draws(lambda sampler, value, _: value if sampler == "permute_and_flip" else np.rint(value)):
         mean = DPMean(1e4, random_state=0).fit(draw_censored(500, 1))
     assert measure_beyond(mean.bounds_, draw_censored(500, 1))[0] == 0
+
+
+@pytest.mark.parametrize("value", [0.0, 52.0, 365.0])
+@pytest.mark.parametrize("n", [400, 4_000])
+def test_bounds_of_found_domains_contain_most_rows_or_warn(value, n):
+    """They were the heap alone in a third of the domains, without a warning."""
+    for seed in range(6):
+        table = draw_censored(n, 2, [0.6, 0.75, 0.9][seed % 3], value, seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            domain = discover_domain(table, 1.0, 0.0, random_state=seed)
+        words = " ".join(str(w.message) for w in caught)
+        for name in [name for name in table if f"'{name}'" not in words]:
+            edges = domain[name].edges
+            assert measure_beyond([edges[0], edges[-1]], table[[name]])[0] < 0.1
+
+
+def test_number_of_rows_beyond_bounds_is_in_the_note_of_a_found_domain():
+    domain = discover_domain(RATIO, 1.0, 0.0, random_state=0)
+    method = dict(domain.guarantee.method)
+    number, error = map(int, re.findall(r"\d+", method["beyond"]))
+    assert method["beyond"] == f"ratio {number} (standard error {error})"
+    assert abs(number - 200) < 3 * error < 200
+    notes = privacy_statement(DPMean(bounds=domain, random_state=0).fit(RATIO)).to_dict()["method"]
+    assert f"Rows beyond limits that are found, by noisy counts: {method['beyond']}." in " ".join(notes)

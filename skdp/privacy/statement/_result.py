@@ -494,7 +494,7 @@ _METHOD = {
     "totals": "Totals over all values of each key are released, too.",
     "bounds": "A value outside the bounds counts as the nearest bound: {}.",
     "limits": "With limits that are found: {}.",
-    "beyond": "Rows beyond these limits, by noisy counts: {}.",
+    "beyond": "Rows beyond limits that are found, by noisy counts: {}.",
     "categories": "{}.",
     "max_weight": "A weight above {0} counts as {0}, and a missing or negative one as 0.",
     "max_rows_per_person": "Rows of a person that the noise covers: {}.",
