@@ -9,6 +9,7 @@ is the smallest coverage at 0.95 of a value of the setting, such as a coefficien
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -332,6 +333,33 @@ def measure_means(
         ).fit(X)
         low, high = np.transpose(mean.bounds_)
         yield Found(level, mean.to_frame()[ENDS], X.clip(low, high).mean(axis=0))
+
+
+def draw_unbounded(rng: Any, n: int, shape: str) -> Any:
+    """Draw a column with a heap of 0.75 of its numbers, below, within or above the others, or with a heavy tail."""
+    if shape.startswith("heap"):
+        heap = float(shape.removeprefix("heap at "))
+        return np.where(rng.random(n) < 0.75, heap, rng.uniform(1, 365, n))
+    return {
+        "Pareto 2.5": lambda: rng.pareto(2.5, n) + 1,
+        "zeros and lognormal": lambda: (rng.random(n) < 0.3) * rng.lognormal(6, 1.2, n),
+    }[shape]()
+
+
+def measure_found_limits(
+    rng: Any, n: int, epsilon: float, seed: int, shape: str
+) -> Iterator[Found]:
+    """Measure means without bounds, for the rows of the table; a column that a warning names has no interval."""
+    from skdp import DPMean
+
+    X = pd.DataFrame({"x": draw_unbounded(rng, n, shape)})
+    for level in LEVELS:
+        mean = DPMean(epsilon, confidence_level=level, random_state=seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ends = mean.fit(X).to_frame()[ENDS].to_numpy(float)
+        is_named = any("limits of columns" in str(each.message) for each in caught)
+        yield Found(level, np.full_like(ends, np.nan) if is_named else ends, X.mean())
 
 
 def measure_histogram(rng: Any, n: int, epsilon: float, seed: int) -> Iterator[Found]:
@@ -1026,6 +1054,18 @@ RELEASES = {
         measure_means,
         [(400, {"bound": 100}), (3_000, {"bound": 1_000}), (3_000, {"bound": None})],
         (0.5, 2.0),
+    ),
+    "found limits": Release(
+        ("DPMean",),
+        measure_found_limits,
+        [
+            (n, {"shape": shape})
+            for n in (1_000, 4_000)
+            for shape in (
+                *("heap at 0", "heap at 52", "heap at 365"),
+                *("Pareto 2.5", "zeros and lognormal"),
+            )
+        ],
     ),
     "histogram": Release(("DPHistogram",), measure_histogram, [(300, {})], (0.5, 2.0)),
     **{

@@ -91,7 +91,8 @@ MEAN_EXCESSES = math.sqrt(2) - 1, math.sqrt(8) - 1
 
 # A warning is issued if more than a tenth of the rows may be beyond the limits, by a one-sided
 # interval of 95 %. If half of the rows are equal, it is issued for a twentieth, because the count
-# of one cell does not determine the scale of the other rows.
+# of one cell does not determine the scale of the other rows
+# ("found limits" of benchmarks/every_interval.py).
 MAX_BEYOND, MAX_BEYOND_HEAP, ONE_SIDED_QUANTILE = 1 / 10, 1 / 20, 1.645
 
 
