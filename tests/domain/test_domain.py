@@ -417,7 +417,7 @@ class TestFoundDomains:
         assert [step.fitted for step in plan.steps] == [False, True]
 
     def test_public_facts_are_added_to_a_found_domain(self):
-        ages = pd.DataFrame({"age": [20.0, 40.0] * 500, "wage": [10.0, 30.0] * 500})
+        ages = pd.DataFrame({"age": [20.0, 40.0] * 5_000, "wage": [10.0, 30.0] * 5_000})
         found = skdp.Domain(skdp.discover_domain(ages, 1.0, 0.0), constraints=["wage <= age"])
         domain = skdp.Domain(found, derived={"rest": "age - wage"}, constraints=["wage >= 0"])
         assert domain.constraints == ("wage <= age", "wage >= 0")
@@ -429,7 +429,7 @@ class TestFoundDomains:
                 skdp.Domain(found, **wrong)
 
     def test_two_releases_with_equal_guarantees_count_twice(self, tmp_path):
-        ages = pd.DataFrame({"age": [20.0, 40.0] * 500})
+        ages = pd.DataFrame({"age": [20.0, 40.0] * 5_000})
         found = [skdp.discover_domain(ages, 0.5, 1e-6) for _ in range(2)]
         means = [skdp.DPMean(1.0, bounds=domain).fit(ages) for domain in (found[0], *found)]
         statement = privacy_statement(means)
