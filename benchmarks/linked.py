@@ -234,7 +234,7 @@ def score(data: Linked, made: Any) -> dict[str, float]:
     if data.order is not None:
         events, order_by = events.assign(row=np.arange(len(events))), "row"
     errors = link_errors(data.people, events, *made, person="person", order_by=order_by)
-    return errors.to_dict()
+    return errors.drop("kept", errors="ignore").to_dict()
 
 
 METHODS = {"DPLinkedSynthesizer": synthesize, "joined rows": join}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from skdp._arrays import ColumnName, Indices, TableLike
 from skdp.base import check_column_name
 from skdp.domain import Domain
 from skdp.metrics._labels import parse_columns
+from skdp.metrics._table_errors import divide_correlations
 from skdp.randomness import check_type
 from skdp.tables import is_frame, to_dates
 
@@ -59,6 +61,9 @@ def link_errors(
         - ``equal``: difference of the probabilities that two different events of a person have the same value,
         - ``icc``: difference of the intraclass correlations of a number: the mean product of its standardized values at
           two different events of a person.
+        - ``kept``: no error, but the rank correlation of two numbers in the synthetic tables divided by that in the
+          real tables, so that 1 is best. The mean is over pairs with a column of events whose real correlation is at
+          least 0.1 in absolute value; it is absent if there are none.
         - each constraint of `domain`, by its text: the largest error of the number of events that it names, such as
           the events with ``ward == 'birth'`` and with ``age >= 18`` for the constraint
           ``"ward != 'birth' or age >= 18"``, relative to the larger number.
@@ -153,7 +158,8 @@ def link_errors(
     for index, proportions in real.items():
         both = pd.concat([proportions, synthetic[index]], axis=1, sort=False).fillna(0)
         errors[index] = both.diff(axis=1).iloc[:, 1].abs().sum() / 2
-    means = pd.Series(errors).groupby(level=0).mean()
+    kept = _list_kept(tables, compared, person)
+    means = pd.Series(errors | kept).groupby(level=0).mean()
     if domain is None:
         return means
     joined = []
@@ -229,6 +235,24 @@ def _describe(
             squares = (scores**2).groupby(groups).sum()
             described["icc", name, None] = _mean_pairs(sums**2, squares, sizes)
     return described
+
+
+def _list_kept(
+    tables: list[pd.DataFrame], columns: list[pd.DataFrame], person: ColumnName
+) -> dict[tuple[str, Any, Any], float]:
+    """List the parts of rank correlations that are kept, by column of events and other column of events or people.
+
+    `columns` are the columns of the real people and events to compare.
+    """
+    numbers = [[*table.select_dtypes("number")] for table in columns]
+    names = [*numbers[1], *numbers[0]]
+    joined = [tables[i + 1].merge(tables[i], on=person)[names] for i in (0, 2)]
+    ratios = divide_correlations(*joined).to_numpy()
+    kept = {}
+    for i, j in combinations(range(len(names)), 2):
+        if i < len(numbers[1]) and np.isfinite(ratios[i, j]):
+            kept["kept", names[i], names[j]] = float(ratios[i, j])
+    return kept
 
 
 def _count_next(

@@ -282,10 +282,15 @@ def marginal_errors(
     result = pd.DataFrame({"columns": marginals, "error": errors})
     if order == 2:
         parts = ranked[:n_real], ranked[n_real:]
-        real, synthetic = (part.corr("spearman") for part in parts)
-        kept = (synthetic / real.where(real.abs() >= MIN_CORRELATION)).to_dict()
+        kept = divide_correlations(*parts).to_dict()
         result["kept"] = [kept.get(a, {}).get(b, np.nan) for a, b in marginals]
     return result
+
+
+def divide_correlations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
+    """Divide the rank correlations of synthetic columns by the real ones; nan where these are near 0."""
+    correlations, others = (table.corr("spearman") for table in (real, synthetic))
+    return others / correlations.where(correlations.abs() >= MIN_CORRELATION)
 
 
 def _total_variation(codes: pd.DataFrame, n_real: int) -> float:

@@ -78,6 +78,19 @@ def test_numbers_are_cut_at_the_deciles_of_the_real_table():
     assert errors["column"] == pytest.approx(0.9, abs=0.01)
 
 
+def test_correlations_are_kept_within_events_and_with_the_person():
+    people, events = make_tables(0)
+    rng = np.random.default_rng(1)
+    people["trait"] = events.groupby("id")["dose"].mean().reindex(people["id"]).fillna(0).to_numpy()
+    events["weight"] = events["dose"] + rng.normal(size=len(events))
+    assert link_errors(people, events, people, events, person="id")["kept"] == 1
+    mixed = events.assign(weight=rng.permutation(events["weight"]))
+    # Of the pairs of dose, weight and trait, one is equal and two are lost.
+    assert link_errors(people, events, people, mixed, person="id")["kept"] == pytest.approx(1 / 3, abs=0.05)
+    fewer = [people.drop(columns="trait"), mixed.drop(columns="weight")]
+    assert "kept" not in link_errors(*fewer, *fewer, person="id")
+
+
 def test_polars_tables_with_missing_values_have_equal_errors():
     people, events = make_tables(0)
     events["ward"] = events["ward"].where(events.index % 5 > 0)
