@@ -44,6 +44,9 @@ class PrivateEstimator(BaseEstimator):
         bundle = dict(super()._repr_mimebundle_(**options))
         with suppress(TypeError, ValueError):  # invalid parameters
             headline = privacy_statement(self).to_dict()["headline"]
+            method = getattr(vars(self).get("guarantee_"), "method", ())
+            if kept := dict(method).get("kept"):
+                headline = f"{headline}\n{kept}"
             for kind, text in bundle.items():
                 line = f"<p>{escape(headline)}</p>" if kind == "text/html" else headline
                 bundle[kind] = f"{line}\n{text}"

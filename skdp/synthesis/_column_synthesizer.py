@@ -32,6 +32,12 @@ from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.readers import load_large
 from skdp.synthesis.answers._file import describe_shapes, read_shapes
+from skdp.synthesis.answers._kept import (
+    Kept,
+    measure_columns_kept,
+    state_kept,
+    warn_flattened,
+)
 from skdp.synthesis.answers._synthetic_rows import (
     MAX_ROUNDS,
     DrawnRows,
@@ -226,8 +232,14 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             the row index has the name of a private column.
         BudgetExceeded
             If the ledger does not cover the release.
+
+        Warns
+        -----
+        UserWarning
+            If the model keeps less than 0.9 of the rank correlation of a measured pair by noisy counts.
         """
-        self._fit(X, y)
+        _, _, kept = self._fit(X, y)
+        warn_flattened(kept, "guide/protected_columns")
         return self
 
     def fit_transform(self, X: TableLike, y: ColumnLike | None = None) -> Any:
@@ -251,13 +263,17 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         TypeError, ValueError, BudgetExceeded
             As for `fit`.
         """
-        records, noisy = self._fit(X, y)
+        records, noisy, kept = self._fit(X, y)
         model = self._model
         if y is not None:
             with limit_blas_threads():
                 model = fit_columns(
                     noisy, records.public, records.n_rows, records.private_ordered
                 )
+            kept = measure_columns_kept(
+                model, noisy, records.private_names, records.public_names
+            )
+        warn_flattened(kept, "guide/protected_columns")
         return self._resample(
             records.table, model, records.public_table, records.public
         )
@@ -309,8 +325,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     @restore_on_error
     def _fit(
         self, X: TableLike, y: ColumnLike | None
-    ) -> tuple[ColumnRecords, list[NoisyCounts]]:
-        """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
+    ) -> tuple[ColumnRecords, list[NoisyCounts], Kept]:
+        """Read, charge, measure, and fit; return the table, the noisy counts, and the kept parts of correlations."""
         person_budget, delta = self._check_budget(), check_delta(self.delta)
         records, excluded = self._read(X, y)
         # A replaced value is one row less and one row more.
@@ -354,6 +370,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 records.n_rows,
                 records.private_ordered,
             )
+        kept = measure_columns_kept(
+            self._model, without_target, records.private_names, records.public_names
+        )
+        self.guarantee_ = state_kept(self.guarantee_, kept)
         self.domain_ = records.domain
         self.measured_columns_ = []
         for counts in noisy:
@@ -363,7 +383,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             self.measured_columns_.append(tuple(names))
         self._columns = records.table.names
         self._calls = CallCounter()
-        return records, noisy
+        return records, noisy, kept
 
     def _read(
         self, X: TableLike, y: ColumnLike | None

@@ -37,9 +37,10 @@ from skdp.privacy import (
     check_delta,
 )
 from skdp.randomness import check_size
-from skdp.synthesis.answers._counts import CountsMixin, plan_conditions, warn_flattened
+from skdp.synthesis.answers._counts import CountsMixin, plan_conditions
 from skdp.synthesis.answers._file import describe_fitted, read_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
+from skdp.synthesis.answers._kept import Kept, measure_kept, state_kept, warn_flattened
 from skdp.synthesis.answers._synthetic_rows import check_n_samples, make_table
 from skdp.synthesis.measure import (
     MarginalPlan,
@@ -351,11 +352,11 @@ class DPMarginalSynthesizer(
             measured pair, limits that are found may be far from the numbers, or no
             value of a column of text has enough rows.
         """
-        plan = self._fit(X, y, person)
+        plan, kept = self._fit(X, y, person)
         # A filter may turn warnings into errors, so they come after the fit is complete.
         measured = [marginal.clique for marginal in self.marginals_]
         warn_excluded(self.domain_, plan.list_unchosen(measured))
-        warn_flattened(self._fitted)
+        warn_flattened(kept, "guide/synthetic_tables#accuracy", "`max_cells`")
         warn_of_released_size(self.guarantee_, self.n_rows_)
         return self
 
@@ -365,8 +366,8 @@ class DPMarginalSynthesizer(
         X: TableLike,
         y: ColumnLike | None,
         person: ColumnLike | ColumnName | None,
-    ) -> MarginalPlan:
-        """Read the table, plan, charge the ledger, measure, and post-process; return the plan of the marginals."""
+    ) -> tuple[MarginalPlan, Kept]:
+        """Read, plan, charge, measure, and post-process; return the plan, and the kept parts of correlations."""
         # Read: no value yet.
         person_budget = check_person_budget(self, by_person=person is not None)
         table = open_table(
@@ -409,8 +410,9 @@ class DPMarginalSynthesizer(
         fitted = FittedTable.of(
             table.features, table.table, domain, counts, table.domain
         )
-        self._set_fit(fitted, self.guarantee_)
-        return plan
+        kept = measure_kept(fitted)
+        self._set_fit(fitted, state_kept(self.guarantee_, kept))
+        return plan, kept
 
     def _set_fit(self, fitted: FittedTable, guarantee: PrivacyGuarantee) -> None:
         """Set the fitted attributes, after `fit` or from a file."""

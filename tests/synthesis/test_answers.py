@@ -290,26 +290,3 @@ def test_quality_of_marginals_names_noisy_marginals():
     assert (quality["usable"] == (quality["noise"] <= 0.1)).all()
     assert fit_model(50.0).marginal_quality_["usable"].all()
     assert (fit_model(50.0).marginal_quality_["misfit"] < 0.01).all()
-
-
-def test_quality_and_a_warning_name_the_lost_correlation():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=8_000)
-    rows = pd.DataFrame({"x": x, "y": x + rng.normal(size=8_000), "z": rng.choice(["u", "v"], 8_000)})
-    domain = {"x": Interval(-5.0, 5.0, bins=20), "y": Interval(-8.0, 8.0, bins=20), "z": ["u", "v"]}
-
-    def fit():
-        model = DPMarginalSynthesizer(
-            3.0, delta=1e-6, domain=domain, marginals=[["x", "y"], ["y", "z"]], random_state=0
-        )
-        return model.fit(rows)
-
-    kept = fit().marginal_quality_["kept"]
-    assert kept["x, y"] == pytest.approx(1, abs=0.05)
-    assert np.isnan(kept["y, z"])  # z has no order
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skdp.synthesis.model._estimation.MAX_SWEEPS", 0)  # a model of independent columns
-        with pytest.warns(
-            UserWarning, match=r"less than 0.9 of the rank correlation of 1 measured pairs: \('x', 'y'\)"
-        ):
-            assert abs(fit().marginal_quality_["kept"]["x, y"]) < 0.1

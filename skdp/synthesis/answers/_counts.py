@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import ColumnName, Floats, Mask
-from skdp.base import LAPLACE, NORMAL, check_confidence_level, find_stack_level
+from skdp.base import LAPLACE, NORMAL, check_confidence_level
 from skdp.central import find_range
 from skdp.domain import (
     OTHER,
@@ -24,9 +24,9 @@ from skdp.domain import (
     Interval,
     make_edge_array,
 )
-from skdp.pages import warn
 from skdp.synthesis.answers._fitted_table import Conditions, FittedTable
-from skdp.synthesis.measure import find_columns, list_ordered
+from skdp.synthesis.answers._kept import measure_kept
+from skdp.synthesis.measure import find_columns
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
     Clique,
@@ -34,7 +34,6 @@ from skdp.synthesis.model import (
     Structure,
     merge_marginals,
     project,
-    sum_value_groups,
 )
 from skdp.synthesis.private._number_cells import Shape, Steps
 from skdp.tables import (
@@ -50,9 +49,6 @@ ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
 
 MIN_PART = 1e-12
 """Smallest weight of a part of a bin: a part has no noisy count, unlike an empty range or the whole bin."""
-
-MIN_KEPT, MAX_KEPT_ERROR = 0.9, 0.1
-"""Proportion of a correlation below which `fit` warns, and largest error of a proportion that is stated."""
 
 Query = Mapping[int, Floats | None]
 """The counts to estimate, by column: weights over which the values are summed, or None for a count of each value."""
@@ -188,65 +184,11 @@ def describe_quality(fitted: FittedTable) -> pd.DataFrame:
             "misfit": np.nansum(np.abs(measured / n_rows - proportions)) / 2,
             "residual": model.residuals.get(clique, 0.0),
             "usable": noise <= 0.1,
-            "kept": kept.get(clique, (math.nan, 0.0))[0],
+            "kept": kept.get(names, (math.nan, 0.0))[0],
         }
     return pd.DataFrame.from_records(
         list(rows.values()), pd.Index(rows, name="marginal")
     )
-
-
-def measure_kept(fitted: FittedTable) -> dict[Clique, tuple[float, float]]:
-    """Compare the rank correlation of each measured pair by the model with its noisy counts.
-
-    Return their ratio and its standard error, by pair of ordered columns whose noisy counts clearly have a correlation.
-    """
-    model, (n_rows, _) = fitted.counts.model, fitted.n_rows
-    n_ordered = list_ordered(fitted.domain)
-    kept: dict[Clique, tuple[float, float]] = {}
-    for pair in merge_marginals(fitted.counts.marginals):
-        if len(pair.clique) != 2 or not all(n_ordered[c] > 1 for c in pair.clique):
-            continue
-        proportions = sum_value_groups(model.marginal(pair.clique), pair.groups)
-        scores = []
-        for axis, column in enumerate(pair.clique):
-            members = pair.groups_of(column)
-            last = n_ordered[column] - 1
-            n_groups = (last if members is None else int(members[last])) + 1
-            # Missing values have no rank.
-            weights = proportions.sum(axis=1 - axis)
-            weights[n_groups:] = 0.0
-            ranks = weights.cumsum() - weights / 2 - weights.sum() / 2
-            std = math.sqrt(float(weights @ ranks**2))
-            scores.append(np.where(weights > 0, ranks, 0.0) / max(std, MIN_PART))
-        products = np.multiply.outer(*scores)
-        measured = float((products * pair.counts).sum()) / n_rows
-        std_error = (
-            pair.std_error * math.sqrt(float(np.square(products).sum())) / n_rows
-        )
-        relative = std_error / max(abs(measured), MIN_PART)
-        best = kept.get(pair.clique, (math.nan, MAX_KEPT_ERROR))[1]
-        if 0 < relative < best:
-            modeled = float((products * proportions).sum())
-            kept[pair.clique] = modeled / measured, relative
-    return kept
-
-
-def warn_flattened(fitted: FittedTable) -> None:
-    """Warn of pairs whose correlation by the model is clearly smaller than in their noisy counts."""
-    lost = []
-    for pair, (ratio, error) in measure_kept(fitted).items():
-        if ratio + 2 * error < MIN_KEPT:
-            lost.append(f"{fitted.name_columns(pair)!r} ({ratio:.2f})")
-    if lost:
-        more = [f"and {len(lost) - 3} more"] * (len(lost) > 3)
-        warn(
-            "The model keeps less than 0.9 of the rank correlation of "
-            f"{len(lost)} measured pairs: {', '.join([*lost[:3], *more])}. Select fewer "
-            "columns, or increase `epsilon` or `max_cells`",
-            UserWarning,
-            about="guide/synthetic_tables#accuracy",
-            stacklevel=find_stack_level(),
-        )
 
 
 def combine_counts(

@@ -115,6 +115,8 @@ class ColumnModel:
     """The columns of each table."""
     logits: Sequence[Floats]
     """The logits of each table; shape (n_cells, n_values)."""
+    expected: Sequence[Floats] = ()
+    """The expected counts of each table in the rows of the fit; empty after `read`."""
 
     def predict(self, public: Sequence[Codes], n_rows: int) -> Floats:
         """Return the probability of each combination of private values in each row; shape (n_rows, n_combinations).
@@ -215,10 +217,14 @@ def fit_columns(
 
     fitted = design @ (_minimize(loss, prior / units, rows, units) * units)
     stops = np.cumsum([table.counts.size for table in noisy])[:-1]
-    logits = []
-    for cells, table in zip(np.split(fitted, stops), noisy, strict=True):
-        logits.append(cells.reshape(table.counts.shape))
-    return ColumnModel(crosses, logits)
+    logits, expected = (
+        [
+            cells.reshape(table.counts.shape)
+            for cells, table in zip(np.split(numbers, stops), noisy, strict=True)
+        ]
+        for numbers in (fitted, rows.evaluate(fitted)[1])
+    )
+    return ColumnModel(crosses, logits, expected)
 
 
 def _minimize(
