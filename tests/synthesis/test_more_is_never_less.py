@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval
+from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, Interval
+from skdp.privacy import WeakGuaranteeWarning
 
 KINDS = {
     "normal": lambda x: x,
@@ -36,3 +37,13 @@ def test_pair_keeps_its_rank_correlation(kind, n, epsilon):
         made, true = (table[names].corr("spearman").iloc[0, 1] for table in (model.sample(n), rows))
         kept.append(made / true)
     assert np.mean(kept) == pytest.approx(1, abs=0.05), kept
+
+
+def test_pair_is_measured_if_rounded_noise_is_nearly_zero():
+    rng = np.random.default_rng(900)
+    z = rng.normal(size=500)
+    table = pd.DataFrame({"x": np.where(z > -0.67, 100.0, 50 + 10 * z).clip(0, 100), "y": z + rng.normal(size=500)})
+    model = DPColumnSynthesizer(["x"], 100.0, delta=1e-6, domain={"x": Interval(0.0, 100.0)}, random_state=0)
+    with pytest.warns(WeakGuaranteeWarning):
+        model.fit(table)
+    assert ("x", "y") in model.measured_columns_

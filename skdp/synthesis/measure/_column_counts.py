@@ -279,7 +279,7 @@ def _measure_tables(
 def _find_cost(columns: PrivateColumns, cross: Cross) -> float:
     """Return the sum of the standard errors of the cells of a table, relative to the noise of one count."""
     n_cells = int((columns.count_cells(cross) > 0).sum()) * cross.n_values
-    unit_std_error = columns.noise.std_error(Fraction(1))
+    unit_std_error = columns.noise.noise_scale(Fraction(1))
     return max(1, n_cells) * columns.std_error_of(cross, Fraction(1)) / unit_std_error
 
 
@@ -370,7 +370,7 @@ def _choose_pairs(
     # If tables share a budget such that the sum of their errors is smallest, this sum is
     # sum(noise**power) ** (1 / power): see `NoiseSource.cost_power`.
     power = columns.noise.cost_power
-    unit_std_error = columns.noise.std_error(columns.noise.remaining)
+    unit_std_error = columns.noise.noise_scale(columns.noise.remaining)
     noises = [CELL_COST * _find_cost(columns, cross) for cross in pairs]
     spent_noise = math.fsum((CELL_COST * weight) ** power for weight in single_weights)
     order = sorted(range(len(pairs)), key=lambda i: gains[i] / noises[i], reverse=True)
