@@ -1,7 +1,6 @@
 """The part of a correlation that a model keeps: in the quality, in the statement, in a notebook and in warnings."""
 
 import io
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -86,18 +85,3 @@ def test_quality_has_the_kept_part_of_ordered_pairs():
     assert kept["x, y"] == pytest.approx(1, abs=0.05)
     assert np.isnan(kept["y, z"])  # z has no order
     assert "kept" not in dict(fit_rows([("y", "z")]).guarantee_.method)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("values", [2, 3])
-def test_few_values_give_no_false_warning(values):
-    """Noise is projected onto public sums, so the errors of cells depend on each other: 400 fits without a warning."""
-    rng = np.random.default_rng(0)
-    for seed in range(200):
-        y = rng.normal(size=500)
-        x = np.digitize(y + rng.normal(size=500), [0.0, 0.5][: values - 1])
-        table = pd.DataFrame({"x": x, "y": y > 0, "z": y.round()})
-        domain = {"x": range(values)}
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            DPColumnSynthesizer(["x"], 1.0, domain=domain, random_state=seed).fit(table)
