@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -46,21 +46,30 @@ def fit_tails(
     counts. `edges` are the edges of cells; shape (n_cells + 1,). The cells between the tails start at the first integer
     and end before the second one.
     """
-    upper, stop = _fit_upper(proportions, edges, counts, covariance)
-    mirrored = covariance[::-1]
-    lower, start = _fit_upper(upper[::-1], -edges[::-1], counts[::-1], mirrored)
+    middle = int(np.searchsorted(proportions.cumsum(), 0.5))
+    upper, stop = _fit_upper(proportions, edges, counts, covariance, middle)
+    mirrored, last = covariance[::-1], counts.size - 1 - middle
+    lower, start = _fit_upper(upper[::-1], -edges[::-1], counts[::-1], mirrored, last)
     return lower[::-1], counts.size - start, stop
 
 
 def _fit_upper(
-    proportions: Floats, edges: Floats, counts: Floats, covariance: Covariance
+    proportions: Floats,
+    edges: Floats,
+    counts: Floats,
+    covariance: Covariance,
+    middle: int,
 ) -> tuple[Floats, int]:
     """Replace the proportions of cells in the upper tail; also return the first of these cells.
 
     `proportions`, and the noisy `counts` with their `covariance`, are of the cells between `edges`. The tail starts at
-    the last cell for which the proportion beyond its lower edge clearly exceeds the noise.
+    the last cell for which the proportion beyond its lower edge clearly exceeds the noise, or without such a cell above
+    `middle`, the cell with the median of `proportions`.
     """
     side = _Side.of(edges, counts, covariance)
+    if not side.is_clear.any():
+        # Sums of noisy counts may fall below a half far from the median.
+        side = replace(side, middle=middle)
     start, is_end = side.find_start(proportions)
     has_tail = not is_end and start < counts.size - 2
     if not is_end and start == counts.size - 2 and side.is_clear.any():
