@@ -40,6 +40,7 @@ from skdp.randomness import check_size
 from skdp.synthesis.answers._counts import CountsMixin, plan_conditions
 from skdp.synthesis.answers._file import describe_fitted, read_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
+from skdp.synthesis.answers._hidden import warn_hidden
 from skdp.synthesis.answers._kept import Kept, measure_kept, state_kept, warn_flattened
 from skdp.synthesis.answers._synthetic_rows import check_n_samples, make_table
 from skdp.synthesis.measure import (
@@ -171,9 +172,10 @@ class DPMarginalSynthesizer(
     marginal_quality_ : DataFrame
         Quality of each measured marginal: its number of cells, the standard error of a count, the ``noise`` and the
         ``misfit`` of the model as total variation distances, the ``residual`` of the fit, and whether it is ``usable``
-        (noise of at most 0.1). The residual is the distance from the optimum in standard errors, as a root mean square:
-        if it is above 1, the fit has not converged, and the noise does not explain the misfit. ``kept`` is the rank
-        correlation of two ordered columns by the model, relative to their noisy counts: nan if its error exceeds 0.1.
+        (noise of at most 0.1, which hides no rank correlation of two columns with found bins). The residual is the
+        distance from the optimum in standard errors, as a root mean square: if it is above 1, the fit has not
+        converged, and the noise does not explain the misfit. ``kept`` is the rank correlation of two ordered columns by
+        the model, relative to their noisy counts: nan if its error exceeds 0.1.
     pair_scores_ : DataFrame
         Noisy scores of pairs (L1 distance from independent columns, in records), their standard errors, and whether the
         pair was measured. ``attrs["n_searched"]`` is the number of marginals of 3, 4 and 5 columns among which
@@ -349,13 +351,14 @@ class DPMarginalSynthesizer(
         -----
         UserWarning
             If marginals of the workload are not measured, the model keeps less than 0.9 of the rank correlation of a
-            measured pair, limits that are found may be far from the numbers, or no
-            value of a column of text has enough rows.
+            measured pair, noise hides the correlation of two columns with found bins, limits that are found may be far
+            from the numbers, or no value of a column of text has enough rows.
         """
         plan, kept = self._fit(X, y, person)
         # A filter may turn warnings into errors, so they come after the fit is complete.
         measured = [marginal.clique for marginal in self.marginals_]
         warn_excluded(self.domain_, plan.list_unchosen(measured))
+        warn_hidden(self._fitted)
         warn_flattened(kept, "guide/synthetic_tables#accuracy", "`max_cells`")
         warn_of_released_size(self.guarantee_, self.n_rows_)
         return self

@@ -290,3 +290,18 @@ def test_quality_of_marginals_names_noisy_marginals():
     assert (quality["usable"] == (quality["noise"] <= 0.1)).all()
     assert fit_model(50.0).marginal_quality_["usable"].all()
     assert (fit_model(50.0).marginal_quality_["misfit"] < 0.01).all()
+
+
+def test_correlation_of_numbers_in_one_bin_is_not_usable():
+    """With bounds a hundred times too wide, one bin may have all rows: a correlation of 1 became 0 silently."""
+    shared = np.random.default_rng(0).normal(size=500)
+    table = pd.DataFrame({"weight": 75 + 12 * shared, "pressure": 130 + 18 * shared})
+    domain = dict.fromkeys(table, Interval(0, 10_000, real=True))
+    kept = DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(table)
+    assert kept.marginal_quality_["usable"]["weight, pressure"]
+    assert kept.sample(1_000).corr().iloc[0, 1] > 0.8
+    with pytest.warns(UserWarning, match=r"hides the rank correlation of 1 measured pairs.*\('weight', 'pressure'\)"):
+        lost = DPMarginalSynthesizer(1.0, domain=domain, random_state=1).fit(table)
+    quality = lost.marginal_quality_.loc["weight, pressure"]
+    assert quality["noise"] <= 0.1
+    assert not quality["usable"]

@@ -59,6 +59,7 @@ def require_valid(rows):
         assert ((rows["end"] > 20) == rows["late"]).all()
 
 
+@pytest.mark.filterwarnings("ignore:Noise hides")
 @pytest.mark.parametrize(("epsilon", "bins"), quick_first(1, [(0.1, "found"), (10.0, "declared")]))
 def test_constraints_hold_in_all_rows(bins, epsilon):
     synthesizer = fit_model(domain=bounds_only(DOMAIN, bins), epsilon=epsilon)
@@ -115,6 +116,7 @@ def test_target_beside_an_array_satisfies_constraints():
     assert (stay == end - start).all()
 
 
+@pytest.mark.filterwarnings("ignore:Noise hides")
 def test_impossible_pairs_of_values_are_not_in_the_model():
     synthesizer = fit_model(epsilon=0.1)
     assert synthesizer.count({"sex": "m", "pregnant": "yes"}) == 0

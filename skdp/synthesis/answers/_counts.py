@@ -25,6 +25,7 @@ from skdp.domain import (
     make_edge_array,
 )
 from skdp.synthesis.answers._fitted_table import Conditions, FittedTable
+from skdp.synthesis.answers._hidden import find_hidden
 from skdp.synthesis.answers._kept import measure_kept
 from skdp.synthesis.measure import find_columns
 from skdp.synthesis.model import (
@@ -167,6 +168,7 @@ def describe_quality(fitted: FittedTable) -> pd.DataFrame:
         if columns != marginal.clique:
             grouped[marginal.clique] = model.marginal(columns), marginal.counts
     kept = measure_kept(fitted)
+    hidden = find_hidden(fitted)
     rows = {}
     for names, std_error in fitted.noise_scales.items():
         clique = tuple(find_columns(fitted.domain, names, "marginals"))
@@ -183,7 +185,7 @@ def describe_quality(fitted: FittedTable) -> pd.DataFrame:
             "noise": noise,
             "misfit": np.nansum(np.abs(measured / n_rows - proportions)) / 2,
             "residual": model.residuals.get(clique, 0.0),
-            "usable": noise <= 0.1,
+            "usable": noise <= 0.1 and clique not in hidden,
             "kept": kept.get(names, (math.nan, 0.0))[0],
         }
     return pd.DataFrame.from_records(
