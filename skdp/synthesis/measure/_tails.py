@@ -67,7 +67,7 @@ def _fit_upper(
     `middle`, the cell with the median of `proportions`.
     """
     side = _Side.of(edges, counts, covariance)
-    if not side.is_clear.any():
+    if not side.is_clear[middle + 1 :].any():
         # Sums of noisy counts may fall below a half far from the median.
         side = replace(side, middle=middle)
     start, is_end = side.find_start(proportions)
