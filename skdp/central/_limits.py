@@ -823,12 +823,14 @@ class NoisyCounts:
         return int(np.clip(first, 0, cells.n_side_cells - 2))
 
     def _end_octave(self, distance: float) -> int:
-        """Return the last cell of the octave of a distance from the center; the last cell for inf."""
+        """Return the last cell of the octave of a distance from the center; the last cell for inf, and -1 for 0."""
         cells = self.start.cells
         largest = cells.n_side_cells - 2
         if math.isinf(distance):
             return largest
-        first = self._find_octave(max(distance, 0.0))
+        if distance <= 0:
+            return -1
+        first = self._find_octave(distance)
         return min(first + cells.cells_per_octave - 1, largest)
 
     def _count_beyond(

@@ -208,3 +208,14 @@ def test_number_of_rows_beyond_bounds_is_in_the_note_of_a_found_domain():
     assert abs(number - 200) < 3 * error < 200
     notes = privacy_statement(DPMean(bounds=domain, random_state=0).fit(RATIO)).to_dict()["method"]
     assert f"Rows beyond limits that are found, by noisy counts: {method['beyond']}." in " ".join(notes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_noise_counts_beyond_a_declared_end_at_the_center(seed):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"fee": np.where(rng.random(1_500) < 0.6, 0, rng.gamma(2, 10, 1_500))})
+    errors = []
+    for bounds in ((0, None), (None, None)):
+        mean = DPMean(1.0, bounds=bounds, random_state=seed).fit(table)
+        errors.append(mean.to_frame()["beyond_std_error"].iloc[0])
+    assert errors[0] < 0.85 * errors[1]
